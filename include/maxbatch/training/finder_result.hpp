@@ -1,0 +1,31 @@
+#pragma once
+
+#include <maxbatch/device/memory_device.hpp>
+#include <maxbatch/search/search_result.hpp>
+#include <maxbatch/training/accumulation.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace maxbatch {
+
+/// The answer of a finder: the search's, and what it was asked of.
+struct FinderResult {
+  SearchResult search;
+  DeviceDescription device;             ///< its budget is what the search ran under: headroom is taken off already
+  Bytes headroom;
+  std::int64_t steps = 0;               ///< per trial
+  std::vector<std::string> warnings;    ///< leaks, swallowed failures, spurious failures: what a careful reader should know
+
+  /// None: nothing fits.
+  std::optional<std::int64_t> batch_size() const { return search.batch_size; }
+  /// The largest divisor of `effective_batch` that is at most the answer, and how many micro-batches make it whole.
+  /// Throws: InvalidArgument for an effective batch below 1.
+  std::optional<AccumulationPlan> accumulation_for(std::int64_t effective_batch) const;
+  /// Two sentences: what fits, with its evidence, and what stops the next.
+  std::string summary() const;
+};
+
+}  // namespace maxbatch
