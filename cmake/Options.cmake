@@ -1,0 +1,28 @@
+# Everything a user may switch. Defaults are on only when maxbatch is the project being built, so that add_subdirectory
+# brings the libraries and nothing else.
+option(MAXBATCH_CORE_ONLY "Build maxbatch::core only, without looking for LibTorch" OFF)
+option(MAXBATCH_BUILD_PROGRAM "Build the program maxbatch (needs LibTorch)" ${PROJECT_IS_TOP_LEVEL})
+option(MAXBATCH_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(MAXBATCH_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
+option(MAXBATCH_BUILD_BENCHMARKS "Build the benchmarks" OFF)
+option(MAXBATCH_INSTALL "Make install rules" ${PROJECT_IS_TOP_LEVEL})
+option(MAXBATCH_PRECOMPILE_TORCH "Precompile <torch/torch.h> once (690 MB, saves 10 s per source)" ${PROJECT_IS_TOP_LEVEL})
+option(MAXBATCH_WARNINGS_AS_ERRORS "Warnings in our own code are errors" ${PROJECT_IS_TOP_LEVEL})
+set(MAXBATCH_SANITIZE "" CACHE STRING "Sanitizers for everything built here, as -fsanitize takes them: address,undefined")
+
+include(GNUInstallDirs)
+
+# How all of our targets are compiled. A function, so that nothing changes for a project that adds us.
+function(maxbatch_configure_target target)
+  set_target_properties(
+    ${target}
+    PROPERTIES CXX_EXTENSIONS OFF
+               # One kind of code for library and tests lets one precompiled header serve both.
+               POSITION_INDEPENDENT_CODE ON)
+  target_compile_features(${target} PUBLIC cxx_std_17)
+  if(MAXBATCH_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${MAXBATCH_SANITIZE} -fno-sanitize-recover=all
+                                             -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=${MAXBATCH_SANITIZE})
+  endif()
+endfunction()
