@@ -14,11 +14,10 @@ include(GNUInstallDirs)
 
 # How all of our targets are compiled. A function, so that nothing changes for a project that adds us.
 function(maxbatch_configure_target target)
-  set_target_properties(
-    ${target}
-    PROPERTIES CXX_EXTENSIONS OFF
-               # One kind of code for library and tests lets one precompiled header serve both.
-               POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+  # One kind of code for libraries and programs lets one precompiled header serve both: CMake's property would give
+  # programs -fPIE.
+  target_compile_options(${target} PRIVATE -fPIC)
   target_compile_features(${target} PUBLIC cxx_std_17)
   if(MAXBATCH_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${MAXBATCH_SANITIZE} -fno-sanitize-recover=all
