@@ -16,13 +16,20 @@ function(_maxbatch_add_test_binary name)
   endif()
   target_link_libraries(${name} PRIVATE ${arg_LINK} maxbatch_test_support GTest::gmock_main)
   # Found when ctest starts, not while building: a LibTorch binary takes 2 s to load.
-  string(REPLACE ";" "\\;" labels "${arg_LABELS}")
   gtest_discover_tests(
     ${name}
     TEST_PREFIX "${name}."
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT 120
-    PROPERTIES LABELS "${labels}" TIMEOUT 300)
+    PROPERTIES TIMEOUT 300)
+  # gtest_discover_tests cannot pass on a property that is a list (CMake 3.25), so ctest reads the labels afterwards.
+  set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
+  file(CONFIGURE OUTPUT "${labels_file}" @ONLY CONTENT [[
+if(@name@_TESTS)
+  set_tests_properties(${@name@_TESTS} PROPERTIES LABELS "@arg_LABELS@")
+endif()
+]])
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_file}")
 endfunction()
 
 function(maxbatch_add_test)
