@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What scripts/run and scripts/test share: Debian packages, LibTorch, configure and build. Sourced, not run.
 # Says one line before whatever may take minutes, nothing otherwise.
 
