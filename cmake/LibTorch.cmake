@@ -10,7 +10,8 @@
 
 set(MAXBATCH_LIBTORCH_VERSION 2.11)
 
-# Sets <found> in the caller; with REQUIRED, absence is an error. Another version than ours always is.
+# Sets <found> and MAXBATCH_LIBTORCH_HAS_CUDA in the caller. With REQUIRED, absence is an error; another version than
+# ours always is.
 function(maxbatch_find_libtorch found)
   cmake_parse_arguments(PARSE_ARGV 1 arg "REQUIRED" "" "")
   set(${found} FALSE PARENT_SCOPE)
@@ -62,7 +63,8 @@ function(maxbatch_find_libtorch found)
     set(CMAKE_MESSAGE_LOG_LEVEL ERROR) # "library kineto not found" is said of every wheel
     find_package(Torch REQUIRED PATHS "${config_dir}" NO_DEFAULT_PATH)
     unset(CMAKE_MESSAGE_LOG_LEVEL)
-    message(STATUS "maxbatch: LibTorch ${PACKAGE_VERSION} in ${prefix}")
+    cmake_path(GET config_dir PARENT_PATH shown)
+    message(STATUS "maxbatch: LibTorch ${PACKAGE_VERSION} in ${shown}")
   endif()
 
   if(TARGET torch_cuda)

@@ -1,0 +1,13 @@
+# The exported targets must not know the machine that they were made on: no path but ${_IMPORT_PREFIX}, no linker flag.
+file(GLOB files "${PACKAGE_DIR}/maxbatch*.cmake")
+if(NOT files)
+  message(FATAL_ERROR "no package in ${PACKAGE_DIR}: nothing was checked")
+endif()
+foreach(file IN LISTS files)
+  file(STRINGS "${file}" lines)
+  foreach(line IN LISTS lines)
+    if(line MATCHES "(^|[ \";,=])(/[A-Za-z]|-Wl,|-L)" AND NOT line MATCHES "^ *#|_IMPORT_PREFIX STREQUAL")
+      message(SEND_ERROR "${file}: ${line}")
+    endif()
+  endforeach()
+endforeach()
