@@ -24,10 +24,10 @@ enum class DeviceEvidence {
 std::string_view to_string(DeviceEvidence evidence);
 
 struct DeviceDescription {
-  std::string name;                 ///< for people: "NVIDIA H200", "cpu under a budget"
+  std::string name;  ///< for people: "NVIDIA H200", "cpu under a budget"
   c10::Device torch_device = c10::Device(c10::kCPU);
-  Bytes total;                      ///< what the device has, before any budget
-  std::optional<Bytes> budget;      ///< none: what the device has
+  Bytes total;                  ///< what the device has, before any budget
+  std::optional<Bytes> budget;  ///< none: what the device has
   std::string allocator_settings;
   DeviceEvidence evidence = DeviceEvidence::cpu;
 };
