@@ -1,0 +1,31 @@
+#pragma once
+
+#include <maxbatch/search/errors.hpp>  // declares maxbatch::detail in its inline namespace, before we add to it
+
+#include <exception>
+#include <utility>
+
+namespace maxbatch::detail {
+
+/// Runs parts that must all be tried: one that throws does not keep the others from running. The first exception leaves
+/// in `finish`.
+class RunAll {
+ public:
+  template <typename Part>
+  void operator()(Part&& part) {
+    try {
+      std::forward<Part>(part)();
+    } catch (...) {
+      if (!first_) { first_ = std::current_exception(); }
+    }
+  }
+
+  void finish() const {
+    if (first_) { std::rethrow_exception(first_); }
+  }
+
+ private:
+  std::exception_ptr first_;
+};
+
+}  // namespace maxbatch::detail
