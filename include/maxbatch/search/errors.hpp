@@ -2,7 +2,9 @@
 
 #include <maxbatch/config.hpp>
 
+#include <cstdint>
 #include <stdexcept>
+#include <string>
 
 namespace maxbatch {
 inline namespace MAXBATCH_ABI_NAMESPACE {
@@ -19,5 +21,14 @@ class StepNeverRan : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
+namespace detail {
+
+inline void require_at_least_one(std::int64_t value, char const* name) {
+  if (value < 1) {
+    throw InvalidArgument(std::string(name) + " is " + std::to_string(value) + "; it must be at least 1");
+  }
+}
+
+}  // namespace detail
 }  // namespace MAXBATCH_ABI_NAMESPACE
 }  // namespace maxbatch

@@ -21,7 +21,8 @@ struct SearchProgress {
 class SearchObserver {
  public:
   virtual ~SearchObserver() = default;
-  virtual void trial_started(std::int64_t /*batch_size*/, TrialPurpose /*purpose*/, SearchProgress const& /*progress*/) {}
+  virtual void trial_started(std::int64_t /*batch_size*/, TrialPurpose /*purpose*/,
+                             SearchProgress const& /*progress*/) {}
   virtual void trial_finished(TrialRecord const& /*record*/) {}
   /// Asked before each trial; true ends the search with the best so far.
   virtual bool stop_requested() { return false; }

@@ -14,10 +14,11 @@ namespace maxbatch {
 /// The answer of a finder: the search's, and what it was asked of.
 struct FinderResult {
   SearchResult search;
-  DeviceDescription device;             ///< its budget is what the search ran under: headroom is taken off already
+  DeviceDescription device;  ///< its budget is what the search ran under: headroom is taken off already
   Bytes headroom;
-  std::int64_t steps = 0;               ///< per trial
-  std::vector<std::string> warnings;    ///< leaks, swallowed failures, spurious failures: what a careful reader should know
+  std::int64_t steps = 0;  ///< per trial
+  std::vector<std::string>
+      warnings;  ///< leaks, swallowed failures, spurious failures: what a careful reader should know
 
   /// None: nothing fits.
   std::optional<std::int64_t> batch_size() const { return search.batch_size; }

@@ -14,17 +14,17 @@ namespace maxbatch {
 struct InputSizeOptions {
   std::int64_t batch_size = 1;
   std::int64_t stride = 32;
-  double aspect_ratio = 1.0;                 ///< longer side over shorter side, at least 1
-  std::optional<std::int64_t> minimum;       ///< of the shorter side; none: one stride
+  double aspect_ratio = 1.0;            ///< longer side over shorter side, at least 1
+  std::optional<std::int64_t> minimum;  ///< of the shorter side; none: one stride
   std::optional<std::int64_t> maximum;
   /// Both landscape and portrait are run in each trial, in turn: a data set holds both.
   bool both_orientations = true;
 };
 
 struct InputSizeResult {
-  std::optional<ImageSize> largest;          ///< landscape; none: nothing fits
-  std::optional<ImageSize> next;             ///< the next size, where it was tried and failed
-  FinderResult finder;                       ///< its batch sizes are the shorter sides in pixels
+  std::optional<ImageSize> largest;  ///< landscape; none: nothing fits
+  std::optional<ImageSize> next;     ///< the next size, where it was tried and failed
+  FinderResult finder;               ///< its batch sizes are the shorter sides in pixels
   std::string summary() const;
 };
 

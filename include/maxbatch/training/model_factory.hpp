@@ -22,8 +22,8 @@ struct PreparedStep {
 /// A model with its training step, by name.
 struct ModelFactory {
   std::string name;
-  std::string description;                       ///< one line for `maxbatch models` and messages
-  std::optional<ImageSize> image_size;           ///< the model's own input size; none: it takes no images
+  std::string description;              ///< one line for `maxbatch models` and messages
+  std::optional<ImageSize> image_size;  ///< the model's own input size; none: it takes no images
   /// Throws: InvalidArgument, before anything is built, for a recipe that the model or the device cannot do.
   std::function<PreparedStep(c10::Device, Recipe const&)> make;
 };

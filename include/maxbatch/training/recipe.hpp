@@ -21,8 +21,8 @@ std::optional<Precision> parse_precision(std::string_view name);
 struct Recipe {
   OptimizerKind optimizer = OptimizerKind::adamw;
   Precision precision = Precision::fp32;
-  std::int64_t accumulation = 1;            ///< micro-batches per optimizer step, each of the trial's batch size
-  std::optional<ImageSize> image_size;      ///< none: the model's own
+  std::int64_t accumulation = 1;        ///< micro-batches per optimizer step, each of the trial's batch size
+  std::optional<ImageSize> image_size;  ///< none: the model's own
 };
 
 }  // namespace maxbatch

@@ -72,8 +72,9 @@ auto shared_callable(Callable&& callable) {
 template <typename Callable>
 Step make_step(Callable&& callable) {
   using Plain = std::remove_reference_t<Callable>;
-  static_assert(is_step<Plain>,
-                "a step takes `maxbatch::Trial&` or `std::int64_t batch_size`; a narrower integer would cut large sizes");
+  static_assert(
+      is_step<Plain>,
+      "a step takes `maxbatch::Trial&` or `std::int64_t batch_size`; a narrower integer would cut large sizes");
   return [held = shared_callable(std::forward<Callable>(callable))](Trial& trial) {
     if constexpr (takes_trial<Plain>) {
       (*held)(trial);

@@ -26,9 +26,9 @@ class Trial {
   struct Setting {
     std::int64_t batch_size = 1;
     c10::Device device = c10::Device(c10::kCPU);
-    std::int64_t step_index = 0;              ///< 0 in the first step of a trial
+    std::int64_t step_index = 0;  ///< 0 in the first step of a trial
     StepMode mode = StepMode::train;
-    std::optional<ImageSize> image_size;      ///< set by `find_input_size` and by recipes
+    std::optional<ImageSize> image_size;  ///< set by `find_input_size` and by recipes
   };
 
   Trial(Setting const& setting, TrialWindow& window) : setting_(setting), window_(window) {}
