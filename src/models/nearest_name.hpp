@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace maxbatch::detail {
+namespace maxbatch {
 
 /// How many letters have to be put in, taken out, replaced or swapped with their neighbour to make `b` of `a`.
 inline std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -45,4 +45,4 @@ inline std::optional<std::string> nearest_name(std::string_view name, std::vecto
   return nearest;
 }
 
-}  // namespace maxbatch::detail
+}  // namespace maxbatch

@@ -11,9 +11,7 @@ PrecisionGuard::PrecisionGuard(Precision precision, c10::Device device)
       dtype_before_(at::autocast::get_autocast_dtype(device_type_)) {
   at::autocast::increment_nesting();
   at::autocast::set_autocast_enabled(device_type_, precision == Precision::bf16);
-  if (precision == Precision::bf16) {
-    at::autocast::set_autocast_dtype(device_type_, at::kBFloat16);
-  }
+  if (precision == Precision::bf16) { at::autocast::set_autocast_dtype(device_type_, at::kBFloat16); }
   if (device.is_cuda()) {
     auto& context = at::globalContext();
     tf32_matmul_before_ = context.allowTF32CuBLAS();
@@ -24,9 +22,7 @@ PrecisionGuard::PrecisionGuard(Precision precision, c10::Device device)
 }
 
 PrecisionGuard::~PrecisionGuard() {
-  if (at::autocast::decrement_nesting() == 0) {
-    at::autocast::clear_cache();
-  }
+  if (at::autocast::decrement_nesting() == 0) { at::autocast::clear_cache(); }
   at::autocast::set_autocast_dtype(device_type_, dtype_before_);
   at::autocast::set_autocast_enabled(device_type_, autocast_before_);
   if (device_type_ == c10::DeviceType::CUDA) {

@@ -18,17 +18,13 @@ ModelRegistry ModelRegistry::built_in() {
 }
 
 ModelRegistry& ModelRegistry::add(ModelFactory factory) {
-  if (factory.name.empty()) {
-    throw InvalidArgument("a model needs a name, by which `at` finds it");
-  }
+  if (factory.name.empty()) { throw InvalidArgument("a model needs a name, by which `at` finds it"); }
   if (!factory.make) {
     throw InvalidArgument("the model '" + factory.name + "' has no `make`: nothing would build it");
   }
   auto const taken = std::any_of(factories_.begin(), factories_.end(),
                                  [&](ModelFactory const& known) { return known.name == factory.name; });
-  if (taken) {
-    throw InvalidArgument("a model named '" + factory.name + "' is there already: choose another name");
-  }
+  if (taken) { throw InvalidArgument("a model named '" + factory.name + "' is there already: choose another name"); }
   factories_.push_back(std::move(factory));
   return *this;
 }
@@ -36,19 +32,13 @@ ModelRegistry& ModelRegistry::add(ModelFactory factory) {
 ModelFactory const& ModelRegistry::at(std::string_view name) const {
   std::vector<std::string> names;
   for (auto const& factory : factories_) {
-    if (factory.name == name) {
-      return factory;
-    }
+    if (factory.name == name) { return factory; }
     names.push_back(factory.name);
   }
   std::string text = "there is no model '" + std::string(name) + "'";
-  if (auto const nearest = detail::nearest_name(name, names)) {
-    text += "; did you mean '" + *nearest + "'?";
-  }
+  if (auto const nearest = nearest_name(name, names)) { text += "; did you mean '" + *nearest + "'?"; }
   text += names.empty() ? " No model is registered." : (text.back() == '?' ? " Known: " : "; known: ");
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + names[i];
-  }
+  for (std::size_t i = 0; i < names.size(); ++i) { text += (i == 0 ? "" : ", ") + names[i]; }
   throw InvalidArgument(text);
 }
 

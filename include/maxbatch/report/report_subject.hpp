@@ -1,0 +1,26 @@
+#pragma once
+
+#include <maxbatch/training/finder_result.hpp>
+#include <maxbatch/training/recipe.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace maxbatch {
+
+/// What a result is about, as far as the finder cannot know it.
+struct ReportSubject {
+  std::string model;
+  Recipe recipe;                                ///< its image size none: the model takes no images
+  std::optional<std::int64_t> effective_batch;  ///< wanted: the report says how many micro-batches make it whole
+};
+
+/// One row of a table: a result, or why there is none.
+struct ReportEntry {
+  ReportSubject subject;
+  FinderResult result;
+  std::optional<std::string> error;  ///< the step failed for another reason than memory
+};
+
+}  // namespace maxbatch

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "log.hpp"
+#include "progress.hpp"
+#include <maxbatch/cli/program.hpp>
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace maxbatch::cli {
+
+/// What a command works with.
+struct Surroundings {
+  models::ModelRegistry const& models;
+  std::ostream& out;
+  StatusStream& status;
+  Log& log;
+};
+
+/// Runs after the whole command line has been read.
+using Command = std::function<ExitCode(Surroundings const&)>;
+
+/// Each adds its subcommand with its options to `app`; `chosen` is set when it is the one that was asked for.
+void add_find_command(CLI::App& app, Command& chosen);
+void add_table_command(CLI::App& app, Command& chosen);
+void add_models_command(CLI::App& app, Command& chosen);
+
+}  // namespace maxbatch::cli

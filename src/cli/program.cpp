@@ -1,0 +1,142 @@
+#include "argument_values.hpp"
+#include "command.hpp"
+#include "models/nearest_name.hpp"
+#include "run_search.hpp"
+#include "usage_error.hpp"
+#include <maxbatch/cli/program.hpp>
+#include <maxbatch/report/version.hpp>
+#include <maxbatch/search/errors.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <exception>
+#include <iostream>
+
+namespace maxbatch {
+namespace cli {
+namespace {
+
+constexpr char const* kFooter =
+    "Answers go to standard output; progress, log and complaints to standard error. The first Ctrl-C ends a search "
+    "after\n"
+    "its current trial and prints the best so far, the second one ends the program.\n\n"
+    "Examples:\n"
+    "  maxbatch find --model small_cnn --budget 64MiB      the largest batch, what stops the next one, and the proof\n"
+    "  maxbatch find --model small_cnn --budget 64MiB --format json | jq .largest_batch_size\n"
+    "  maxbatch table                                      every model under a row of budgets\n"
+    "  maxbatch find --help                                all options of a command\n\n"
+    "Exit codes:\n"
+    "  0  an answer with its proof\n"
+    "  1  the step failed for another reason than memory; its text is printed\n"
+    "  2  bad usage: nothing was run\n"
+    "  3  nothing fits\n"
+    "  4  a budget of time or trials, Ctrl-C or a lost device ended the search; the best so far is printed";
+
+struct CommonArguments {
+  LogLevel log_level = LogLevel::warn;
+};
+
+void add_common_options(CLI::App& app, CommonArguments& arguments) {
+  app.set_version_flag("--version",
+                       "maxbatch " + std::string(version()) + " (LibTorch " + std::string(libtorch_version()) + ")");
+  app.add_option_function<std::string>(
+         "--log-level",
+         [&](std::string const& text) {
+           arguments.log_level = *parse_log_level(read_name("--log-level", text, log_level_names()));
+         },
+         "trace, debug, info, warn, error or off, on standard error; default warn")
+      ->type_name("LEVEL");
+  app.add_flag_callback(
+      "-v,--verbose", [&] { arguments.log_level = LogLevel::debug; }, "the same as --log-level debug");
+}
+
+/// All names that may stand where `app` or its chosen subcommand did not understand something.
+std::vector<std::string> known_names(CLI::App const& app) {
+  std::vector<std::string> names;
+  for (auto const* const option : app.get_options()) {
+    for (auto const& name : option->get_lnames()) { names.push_back("--" + name); }
+  }
+  for (auto const* const command : app.get_subcommands([](CLI::App const*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  for (auto const* const chosen : app.get_subcommands()) {
+    for (auto const& name : known_names(*chosen)) { names.push_back(name); }
+  }
+  return names;
+}
+
+std::string complaint_about_extras(CLI::App const& app) {
+  auto const extras = app.remaining(/*recurse=*/true);
+  auto const extra = extras.empty() ? std::string() : extras.front();
+  auto const name = extra.substr(0, extra.find('='));
+  auto text = "'" + extra + "' is not understood";
+  if (auto const nearest = nearest_name(name, known_names(app))) {
+    text += "; did you mean '" + *nearest + "'?";
+  }
+  return text;
+}
+
+/// A value with a minus in front looks like an option to CLI11, which then says that the value is missing.
+std::string complaint(CLI::App const& app, CLI::ParseError const& error) {
+  if (dynamic_cast<CLI::ExtrasError const*>(&error) != nullptr) { return complaint_about_extras(app); }
+  std::string text = error.what();
+  while (!text.empty() && (text.back() == '\n' || text.back() == '.')) { text.pop_back(); }
+  return text;
+}
+
+int say_bad_usage(std::ostream& err, std::string const& text) {
+  err << "maxbatch: " << text << (text.empty() || text.back() == '?' ? "" : ".") << " See maxbatch --help.\n";
+  return static_cast<int>(ExitCode::bad_usage);
+}
+
+int run(int argc, char const* const* argv, models::ModelRegistry const& models, std::ostream& out, std::ostream& err,
+        StatusStream::Kind kind) {
+  CLI::App app("The largest batch that a training step can run under a memory budget, with its proof.", "maxbatch");
+  app.footer(kFooter);
+  app.get_formatter()->column_width(30);
+  app.fallthrough();
+  CommonArguments common;
+  add_common_options(app, common);
+  Command command;
+  add_find_command(app, command);
+  add_table_command(app, command);
+  add_models_command(app, command);
+  app.require_subcommand(0, 1);
+
+  try {
+    app.parse(argc, argv);
+  } catch (CLI::Success const& help_or_version) {
+    app.exit(help_or_version, out, err);
+    return static_cast<int>(ExitCode::answered);
+  } catch (CLI::ParseError const& error) {
+    return say_bad_usage(err, complaint(app, error));
+  } catch (UsageError const& error) { return say_bad_usage(err, error.what()); }
+  if (!command) { return say_bad_usage(err, "give a command: find, table or models"); }
+
+  StatusStream status(err, kind);
+  Log log(common.log_level, [&status](std::string_view line) { status.write_line(line); });
+  try {
+    auto const code = command(Surroundings{models, out, status, log});
+    out.flush();
+    return static_cast<int>(code);
+  } catch (UsageError const& error) { return say_bad_usage(err, error.what()); } catch (InvalidArgument const& error) {
+    return say_bad_usage(err, error.what());
+  } catch (std::exception const& error) {
+    err << "maxbatch: the step failed, and not for memory: " << first_line_of(error) << '\n';
+    return static_cast<int>(ExitCode::step_failed);
+  }
+}
+
+}  // namespace
+}  // namespace cli
+
+int run_program(int argc, char const* const* argv, models::ModelRegistry const& models) {
+  return cli::run(argc, argv, models, std::cout, std::cerr, cli::StatusStream::kind_of_standard_error());
+}
+
+int run_program(int argc, char const* const* argv, models::ModelRegistry const& models, std::ostream& out,
+                std::ostream& err) {
+  return cli::run(argc, argv, models, out, err, cli::StatusStream::Kind::plain);
+}
+
+}  // namespace maxbatch

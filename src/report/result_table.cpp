@@ -1,0 +1,156 @@
+#include "text_table.hpp"
+#include <maxbatch/report/result_table.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace maxbatch {
+namespace {
+
+using report::TextTable;
+using report::wrap;
+
+constexpr std::size_t kWidth = 100;
+
+std::string fixed(double value, int decimals) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
+  return text.data();
+}
+
+/// Columns of amounts share one unit, so that they can be compared down the column.
+std::string mib(Bytes amount) { return fixed(static_cast<double>(amount.count) / (1 << 20), 1); }
+
+std::string text_of(std::optional<std::int64_t> value) { return value ? std::to_string(*value) : "-"; }
+
+std::string list_of(std::vector<std::int64_t> const& values) {
+  std::string text;
+  for (auto const value : values) { text += (text.empty() ? "" : ", ") + std::to_string(value); }
+  return text;
+}
+
+std::string text_of(Recipe const& recipe) {
+  auto text = std::string(to_string(recipe.optimizer)) + ", " + std::string(to_string(recipe.precision));
+  if (recipe.image_size) {
+    text +=
+        ", " + std::to_string(recipe.image_size->height) + "x" + std::to_string(recipe.image_size->width) + " images";
+  }
+  if (recipe.accumulation > 1) { text += ", " + std::to_string(recipe.accumulation) + " micro-batches a step"; }
+  return text;
+}
+
+/// What the user gave: the finder's own budget has the headroom taken off.
+Bytes whole_budget(FinderResult const& result) {
+  return result.device.budget ? *result.device.budget + result.headroom : result.device.total;
+}
+
+std::string trials_of(FinderResult const& result) {
+  auto const& trials = result.search.trials;
+  std::vector<Phase> phases;
+  for (auto const phase : kAllPhases) {
+    auto const was_entered = std::any_of(trials.begin(), trials.end(), [&](TrialRecord const& record) {
+      return std::any_of(record.outcome.phases.begin(), record.outcome.phases.end(),
+                         [&](PhasePeaks const& peaks) { return peaks.phase == phase; });
+    });
+    if (was_entered) { phases.push_back(phase); }
+  }
+  std::vector<TextTable::Column> columns = {
+      {"trial"}, {"batch"}, {"purpose", TextTable::Align::left}, {"outcome", TextTable::Align::left}, {"peak MiB"}};
+  for (auto const phase : phases) { columns.push_back({std::string(to_string(phase))}); }
+  columns.push_back({"seconds"});
+  TextTable table(std::move(columns));
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    auto const& record = trials[i];
+    std::vector<std::string> row = {std::to_string(i + 1), std::to_string(record.batch_size),
+                                    std::string(to_string(record.purpose)),
+                                    std::string(to_string(record.outcome.verdict)),
+                                    record.outcome.peaks == MemoryPeaks{} ? "-" : mib(record.outcome.peaks.reserved)};
+    for (auto const phase : phases) {
+      auto const found = std::find_if(record.outcome.phases.begin(), record.outcome.phases.end(),
+                                      [&](PhasePeaks const& peaks) { return peaks.phase == phase; });
+      row.push_back(found == record.outcome.phases.end() ? "-" : mib(found->peaks.reserved));
+    }
+    row.push_back(fixed(record.seconds, 2));
+    table.add_row(std::move(row));
+  }
+  return table.to_string();
+}
+
+/// "backward, 8 MiB": where the next size failed and what it asked for.
+std::string stop_of(SearchResult const& search) {
+  auto const* const failure = search.next_failure();
+  if (failure == nullptr) { return "-"; }
+  if (!failure->outcome.failed_request) { return std::string(to_string(failure->outcome.verdict)); }
+  auto const& failed = *failure->outcome.failed_request;
+  return std::string(to_string(failed.phase)) + ", " + to_string(failed.requested);
+}
+
+}  // namespace
+
+std::string to_text(FinderResult const& result, ReportSubject const& subject) {
+  auto const& search = result.search;
+  auto text = wrap(subject.model + ": " + text_of(subject.recipe) + "; on " + result.device.name + ", budget " +
+                       to_string(whole_budget(result)) +
+                       (result.headroom > Bytes{0} ? ", of which " + to_string(result.headroom) + " is kept free" : ""),
+                   kWidth);
+  text += wrap(result.summary(), kWidth);
+  if (subject.effective_batch) {
+    if (auto const plan = result.accumulation_for(*subject.effective_batch)) {
+      text += wrap("Effective batch " + std::to_string(*subject.effective_batch) + ": " + std::to_string(plan->count) +
+                       (plan->count == 1 ? " micro-batch" : " micro-batches") + " of " +
+                       std::to_string(plan->batch_size) + " per optimizer step.",
+                   kWidth);
+    }
+  }
+  text += '\n';
+  auto const line = [&](std::string const& name, std::string const& value) {
+    std::string const indent(22, ' ');
+    text += wrap(name + std::string(indent.size() - name.size() - 1, '.') + " " + value, kWidth, indent);
+  };
+  line("largest batch ", text_of(search.batch_size));
+  line("proof ", std::string(to_string(search.proof)));
+  if (search.largest_clean_batch_size && search.largest_clean_batch_size != search.batch_size) {
+    line("largest clean batch ", std::to_string(*search.largest_clean_batch_size));
+  }
+  if (!search.gaps.empty()) { line("failed below it ", list_of(search.gaps)); }
+  if (!search.spurious_failures.empty()) { line("failed only once ", list_of(search.spurious_failures)); }
+  auto const neighbours = search.neighbour_trial_count();
+  line("trials ", std::to_string(search.trial_count()) +
+                      (neighbours > 0 ? " and " + std::to_string(neighbours) + " of neighbours" : "") + " in " +
+                      fixed(search.seconds, 1) + " s, up to " + std::to_string(result.steps) + " steps each");
+  for (auto const& warning : result.warnings) { line("warning ", warning); }
+  return text + '\n' + trials_of(result);
+}
+
+std::string to_table(std::vector<ReportEntry> const& entries, std::string const& heading) {
+  TextTable table({{"model", TextTable::Align::left},
+                   {"budget"},
+                   {"batch"},
+                   {"peak MiB"},
+                   {"next"},
+                   {"its failure", TextTable::Align::left},
+                   {"proof", TextTable::Align::left},
+                   {"trials"},
+                   {"seconds"}});
+  std::string notes;
+  for (auto const& [subject, result, error] : entries) {
+    if (error) {
+      table.add_row({subject.model, to_string(whole_budget(result)), "failed"});
+      notes += wrap(subject.model + " under " + to_string(whole_budget(result)) + " failed: " + *error, kWidth, "  ");
+      continue;
+    }
+    auto const& search = result.search;
+    auto const* const answer = search.answer();
+    table.add_row({subject.model, to_string(whole_budget(result)), text_of(search.batch_size),
+                   answer == nullptr ? "-" : mib(answer->outcome.peaks.reserved), text_of(search.next_batch_size),
+                   stop_of(search), std::string(to_string(search.proof)),
+                   std::to_string(search.trial_count() + search.neighbour_trial_count()), fixed(search.seconds, 1)});
+    for (auto const& warning : result.warnings) {
+      notes += wrap(subject.model + " under " + to_string(whole_budget(result)) + ": " + warning, kWidth, "  ");
+    }
+  }
+  return wrap(heading, kWidth) + '\n' + table.to_string() + (notes.empty() ? "" : '\n' + notes);
+}
+
+}  // namespace maxbatch
