@@ -14,9 +14,7 @@
 #include <utility>
 #include <variant>
 
-namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
-namespace detail {
+namespace maxbatch::detail {
 namespace {
 
 /// A deleter is a plain function, so what that of raw memory needs is global: set once, before the first allocation that
@@ -166,6 +164,4 @@ bool BudgetedCpuAllocator::is_reached() const {
   return !std::exchange(is_probing, false);
 }
 
-}  // namespace detail
-}  // namespace MAXBATCH_ABI_NAMESPACE
-}  // namespace maxbatch
+}  // namespace maxbatch::detail

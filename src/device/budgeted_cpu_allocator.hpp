@@ -1,15 +1,12 @@
 #pragma once
 
 #include "memory_ledger.hpp"
-#include <maxbatch/config.hpp>
 
 #include <c10/core/Allocator.h>
 
 #include <cstddef>
 
-namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
-namespace detail {
+namespace maxbatch::detail {
 
 /// LibTorch's CPU allocator with a budget in front of it.
 ///
@@ -51,6 +48,4 @@ class BudgetedCpuAllocator final : public c10::Allocator {
   MemoryLedger& ledger_;
 };
 
-}  // namespace detail
-}  // namespace MAXBATCH_ABI_NAMESPACE
-}  // namespace maxbatch
+}  // namespace maxbatch::detail

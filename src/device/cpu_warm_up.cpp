@@ -9,9 +9,7 @@
 #include <c10/core/InferenceMode.h>
 #include <c10/core/TensorOptions.h>
 
-namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
-namespace detail {
+namespace maxbatch::detail {
 namespace {
 
 void run_once(c10::ScalarType type) {
@@ -33,6 +31,4 @@ void warm_up_cpu() {
   run_once(c10::kBFloat16);
 }
 
-}  // namespace detail
-}  // namespace MAXBATCH_ABI_NAMESPACE
-}  // namespace maxbatch
+}  // namespace maxbatch::detail

@@ -1,16 +1,10 @@
 #pragma once
 
-#include <maxbatch/config.hpp>
-
-namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
-namespace detail {
+namespace maxbatch::detail {
 
 /// Runs a convolution, a product and a reduction forward and backward in fp32 and bf16, on a few kilobytes, so that what
 /// the CPU back-end makes once is made: the thread pools, oneDNN's engine and MKL's buffers, autograd's engine.
 /// Touches no random generator, no mode and no default of the caller.
 void warm_up_cpu();
 
-}  // namespace detail
-}  // namespace MAXBATCH_ABI_NAMESPACE
-}  // namespace maxbatch
+}  // namespace maxbatch::detail

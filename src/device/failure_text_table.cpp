@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
-namespace detail {
+namespace maxbatch::detail {
 namespace {
 
 constexpr auto memory = FailureClass::memory;
@@ -124,6 +122,4 @@ FailurePattern const* find_failure_pattern(std::string_view text) {
   return found == std::end(kPatterns) ? nullptr : found;
 }
 
-}  // namespace detail
-}  // namespace MAXBATCH_ABI_NAMESPACE
-}  // namespace maxbatch
+}  // namespace maxbatch::detail

@@ -1,13 +1,9 @@
 #pragma once
 
-#include <maxbatch/config.hpp>
-
 #include <cstddef>
 #include <string_view>
 
-namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
-namespace detail {
+namespace maxbatch::detail {
 
 enum class FailureClass {
   memory,         ///< device memory, inside or outside LibTorch's allocator
@@ -40,6 +36,4 @@ FailurePatterns failure_patterns();
 /// Null: no row is in `text`.
 FailurePattern const* find_failure_pattern(std::string_view text);
 
-}  // namespace detail
-}  // namespace MAXBATCH_ABI_NAMESPACE
-}  // namespace maxbatch
+}  // namespace maxbatch::detail

@@ -10,9 +10,7 @@
 
 #include <unistd.h>
 
-namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
-namespace detail {
+namespace maxbatch::detail {
 namespace {
 
 namespace fs = std::filesystem;
@@ -80,6 +78,4 @@ std::int64_t machine_memory(fs::path const& root) {
 
 Bytes host_memory(fs::path const& root) { return Bytes{std::min(machine_memory(root), control_group_limit(root))}; }
 
-}  // namespace detail
-}  // namespace MAXBATCH_ABI_NAMESPACE
-}  // namespace maxbatch
+}  // namespace maxbatch::detail

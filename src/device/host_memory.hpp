@@ -4,14 +4,10 @@
 
 #include <filesystem>
 
-namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
-namespace detail {
+namespace maxbatch::detail {
 
 /// What this process may use: the machine's memory, or the limit of its control group or one above, where that is less.
 /// Control groups of version 1 and 2. `root` is where /proc and /sys are looked for.
 Bytes host_memory(std::filesystem::path const& root = "/");
 
-}  // namespace detail
-}  // namespace MAXBATCH_ABI_NAMESPACE
-}  // namespace maxbatch
+}  // namespace maxbatch::detail

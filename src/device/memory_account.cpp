@@ -5,9 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
-namespace detail {
+namespace maxbatch::detail {
 namespace {
 
 constexpr std::size_t index_of(Phase phase) { return static_cast<std::size_t>(phase); }
@@ -198,6 +196,4 @@ void MemoryAccount::add_to_window(WindowId window, std::int64_t rounded) noexcep
   }
 }
 
-}  // namespace detail
-}  // namespace MAXBATCH_ABI_NAMESPACE
-}  // namespace maxbatch
+}  // namespace maxbatch::detail

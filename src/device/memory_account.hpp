@@ -15,9 +15,7 @@
 #include <variant>
 #include <vector>
 
-namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
-namespace detail {
+namespace maxbatch::detail {
 
 /// CUDA's caching allocator rounds every request up to this (kMinBlockSize), and so do we.
 constexpr std::int64_t kRoundingBytes = 512;
@@ -141,6 +139,4 @@ class MemoryAccount {
   WindowTally tally_;
 };
 
-}  // namespace detail
-}  // namespace MAXBATCH_ABI_NAMESPACE
-}  // namespace maxbatch
+}  // namespace maxbatch::detail

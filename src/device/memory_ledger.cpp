@@ -4,9 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
-namespace detail {
+namespace maxbatch::detail {
 namespace {
 
 /// Plain values, so that it needs no destructor: memory is freed also while a thread ends.
@@ -123,6 +121,4 @@ MemoryLedger::Shard& MemoryLedger::shard_of(void const* key) noexcept {
   return shards_[static_cast<std::size_t>((bits * 0x9E3779B97F4A7C15U) >> 58U)];
 }
 
-}  // namespace detail
-}  // namespace MAXBATCH_ABI_NAMESPACE
-}  // namespace maxbatch
+}  // namespace maxbatch::detail

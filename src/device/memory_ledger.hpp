@@ -1,7 +1,6 @@
 #pragma once
 
 #include "memory_account.hpp"
-#include <maxbatch/config.hpp>
 
 #include <array>
 #include <atomic>
@@ -12,9 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
-namespace detail {
+namespace maxbatch::detail {
 
 /// Which memory is charged to which account, and which account a thread's next allocation is charged to.
 /// Knows no LibTorch, so that ThreadSanitizer can run its tests.
@@ -91,6 +88,4 @@ class MemoryLedger {
   std::array<Shard, kShards> shards_;
 };
 
-}  // namespace detail
-}  // namespace MAXBATCH_ABI_NAMESPACE
-}  // namespace maxbatch
+}  // namespace maxbatch::detail

@@ -1,8 +1,6 @@
 #include "refusal_text.hpp"
 
-namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
-namespace detail {
+namespace maxbatch::detail {
 namespace {
 
 /// Beyond this LibTorch's CUDA allocator speaks of a size computation that overflowed, and the classifier listens.
@@ -28,6 +26,4 @@ std::string refusal_text(Refusal const& refusal) {
   return text;
 }
 
-}  // namespace detail
-}  // namespace MAXBATCH_ABI_NAMESPACE
-}  // namespace maxbatch
+}  // namespace maxbatch::detail

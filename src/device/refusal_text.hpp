@@ -1,18 +1,13 @@
 #pragma once
 
 #include "memory_account.hpp"
-#include <maxbatch/config.hpp>
 
 #include <string>
 
-namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
-namespace detail {
+namespace maxbatch::detail {
 
 /// The text of the exception for a refused request. "out of memory" and "Tried to allocate" are in it, as in the texts of
 /// LibTorch's own allocators, so that programs that look for those find them.
 std::string refusal_text(Refusal const& refusal);
 
-}  // namespace detail
-}  // namespace MAXBATCH_ABI_NAMESPACE
-}  // namespace maxbatch
+}  // namespace maxbatch::detail

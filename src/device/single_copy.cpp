@@ -9,9 +9,7 @@
 
 #include <dlfcn.h>
 
-namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
-namespace detail {
+namespace maxbatch::detail {
 namespace {
 
 constexpr char const* kMark = "maxbatch::_the_copy_of_this_process";
@@ -61,6 +59,4 @@ void claim_process() {
   claimed = true;
 }
 
-}  // namespace detail
-}  // namespace MAXBATCH_ABI_NAMESPACE
-}  // namespace maxbatch
+}  // namespace maxbatch::detail

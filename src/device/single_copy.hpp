@@ -1,10 +1,6 @@
 #pragma once
 
-#include <maxbatch/config.hpp>
-
-namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
-namespace detail {
+namespace maxbatch::detail {
 
 /// Makes this copy of maxbatch the process's one, and keeps its code in memory for good: LibTorch holds pointers to what
 /// it was given and has no way to return them.
@@ -16,6 +12,4 @@ namespace detail {
 /// Throws: std::logic_error if another copy was first; says where that copy is.  Threads: any.
 void claim_process();
 
-}  // namespace detail
-}  // namespace MAXBATCH_ABI_NAMESPACE
-}  // namespace maxbatch
+}  // namespace maxbatch::detail

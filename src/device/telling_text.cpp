@@ -1,8 +1,6 @@
 #include "telling_text.hpp"
 
-namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
-namespace detail {
+namespace maxbatch::detail {
 
 std::string without_backtrace(std::string text) {
   auto const backtrace = text.find("\nException raised from ");
@@ -40,6 +38,4 @@ std::string shortened(std::string text, std::size_t limit) {
   return text.append(ellipsis);
 }
 
-}  // namespace detail
-}  // namespace MAXBATCH_ABI_NAMESPACE
-}  // namespace maxbatch
+}  // namespace maxbatch::detail

@@ -1,14 +1,10 @@
 #pragma once
 
-#include <maxbatch/config.hpp>
-
 #include <cstddef>
 #include <string>
 #include <string_view>
 
-namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
-namespace detail {
+namespace maxbatch::detail {
 
 /// Cuts off what c10 appends from "Exception raised from" on: frames name functions and files, and those names would be
 /// taken for what the failure says.
@@ -24,6 +20,4 @@ std::string_view first_line(std::string_view text);
 /// At most `limit` bytes, "..." for what is missing; never half a UTF-8 character.
 std::string shortened(std::string text, std::size_t limit);
 
-}  // namespace detail
-}  // namespace MAXBATCH_ABI_NAMESPACE
-}  // namespace maxbatch
+}  // namespace maxbatch::detail
