@@ -8,11 +8,11 @@ namespace maxbatch {
 
 /// What the program `maxbatch` returns to the shell.
 enum class ExitCode : int {
-  answered = 0,       ///< an answer with its proof
-  step_failed = 1,    ///< the step failed for another reason than memory; its text is printed
-  bad_usage = 2,      ///< an argument that cannot be right; nothing was run
-  nothing_fits = 3,   ///< the smallest allowed size does not fit
-  stopped_early = 4   ///< a budget of time or trials, Ctrl-C or a lost device ended the search: best so far
+  answered = 0,      ///< an answer with its proof
+  step_failed = 1,   ///< the step failed for another reason than memory; its text is printed
+  bad_usage = 2,     ///< an argument that cannot be right; nothing was run
+  nothing_fits = 3,  ///< the smallest allowed size does not fit
+  stopped_early = 4  ///< a budget of time or trials, Ctrl-C or a lost device ended the search: best so far
 };
 
 /// The whole program `maxbatch`, over any registry of models. A program of your own that knows your model, too, is one line:

@@ -9,8 +9,8 @@
 #include <limits>
 
 namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
 namespace detail {
+inline namespace MAXBATCH_ABI_NAMESPACE {
 
 struct ByteUnit {
   std::string_view name;
@@ -38,8 +38,10 @@ inline std::string with_thousands_separators(std::int64_t number) {
   return digits;
 }
 
+}  // namespace MAXBATCH_ABI_NAMESPACE
 }  // namespace detail
 
+inline namespace MAXBATCH_ABI_NAMESPACE {
 MAXBATCH_INLINE std::string to_string(Bytes amount) {
   // MiB up to tens of thousands, as memory tools print: 10,700 MiB is a familiar number and 10.4 GiB is not exact.
   struct Scale {

@@ -21,7 +21,10 @@ class StepNeverRan : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
+}  // namespace MAXBATCH_ABI_NAMESPACE
+
 namespace detail {
+inline namespace MAXBATCH_ABI_NAMESPACE {
 
 inline void require_at_least_one(std::int64_t value, char const* name) {
   if (value < 1) {
@@ -29,6 +32,6 @@ inline void require_at_least_one(std::int64_t value, char const* name) {
   }
 }
 
-}  // namespace detail
 }  // namespace MAXBATCH_ABI_NAMESPACE
+}  // namespace detail
 }  // namespace maxbatch

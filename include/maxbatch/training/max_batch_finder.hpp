@@ -82,6 +82,7 @@ class MaxBatchFinder {
     std::function<Step(c10::Device)> make_step;
     std::function<PreparedStep(c10::Device)> prepare_step;
     std::optional<ImageSize> image_size;
+    bool reads_trial = true;  // false: it takes a batch size only, so it cannot know its mode or image size
   };
 
   template <typename StepOrFactory>
@@ -95,18 +96,21 @@ class MaxBatchFinder {
         source.prepare_step = [held](c10::Device device) { return (*held)(device); };
       } else {
         source.make_step = [held](c10::Device device) { return detail::make_step((*held)(device)); };
+        source.reads_trial = detail::takes_trial<Made>;
       }
     } else {
       static_assert(detail::is_step<Plain>,
                     "maxbatch: give a step (a callable that takes `maxbatch::Trial&` or `std::int64_t`, not a narrower "
                     "integer) or a factory (a callable that takes `torch::Device` and returns a step)");
       source.own_step = detail::make_step(std::forward<StepOrFactory>(callable));
+      source.reads_trial = detail::takes_trial<Plain>;
     }
     return source;
   }
 
-  FinderResult find_largest(StepSource source);
-  InputSizeResult find_largest_image(StepSource source, InputSizeOptions const& options);
+  static StepSource source_of_model(ModelFactory const& model, Recipe const& recipe);
+  FinderResult find_largest(StepSource const& source);
+  InputSizeResult find_largest_image(StepSource const& source, InputSizeOptions const& options);
 
   std::shared_ptr<MemoryDevice> device_;
   FinderOptions options_;

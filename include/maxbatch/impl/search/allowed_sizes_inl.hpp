@@ -7,8 +7,8 @@
 #include <string>
 
 namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
 namespace detail {
+inline namespace MAXBATCH_ABI_NAMESPACE {
 
 inline std::vector<std::int64_t> divisors_of(std::int64_t number) {
   std::vector<std::int64_t> low;
@@ -22,8 +22,10 @@ inline std::vector<std::int64_t> divisors_of(std::int64_t number) {
   return low;
 }
 
+}  // namespace MAXBATCH_ABI_NAMESPACE
 }  // namespace detail
 
+inline namespace MAXBATCH_ABI_NAMESPACE {
 MAXBATCH_INLINE AllowedSizes::AllowedSizes(SearchOptions const& options) {
   detail::require_at_least_one(options.minimum, "minimum");
   detail::require_at_least_one(options.multiple_of, "multiple_of");

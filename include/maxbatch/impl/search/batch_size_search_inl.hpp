@@ -12,8 +12,8 @@
 #include <utility>
 
 namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
 namespace detail {
+inline namespace MAXBATCH_ABI_NAMESPACE {
 
 /// One search: the bracket is closed, certified and looked above, as often as a look finds a larger size that fits.
 class BatchSizeSearch {
@@ -250,8 +250,10 @@ class BatchSizeSearch {
   SearchResult result_;
 };
 
+}  // namespace MAXBATCH_ABI_NAMESPACE
 }  // namespace detail
 
+inline namespace MAXBATCH_ABI_NAMESPACE {
 MAXBATCH_INLINE SearchResult search_largest_batch_size(Probe const& probe, SearchOptions const& options,
                                                        PeakPredictor* predictor, SearchObserver* observer) {
   return detail::BatchSizeSearch(probe, options, predictor, observer).run();

@@ -11,8 +11,8 @@
 #include <utility>
 
 namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
 namespace detail {
+inline namespace MAXBATCH_ABI_NAMESPACE {
 
 /// Picks the next size inside the bracket: scouts first, then where the predictor points, else doubling and bisection.
 class NextSize {
@@ -110,6 +110,6 @@ class NextSize {
   std::int64_t stride_down_ = 0;
 };
 
-}  // namespace detail
 }  // namespace MAXBATCH_ABI_NAMESPACE
+}  // namespace detail
 }  // namespace maxbatch

@@ -26,7 +26,10 @@ struct PhaseLinePredictor::Range {
   bool grows = false;  // the slope is above zero in every line that agrees with the readings
 };
 
+}  // namespace MAXBATCH_ABI_NAMESPACE
+
 namespace detail {
+inline namespace MAXBATCH_ABI_NAMESPACE {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -46,8 +49,10 @@ inline std::int64_t granule_of(std::int64_t const* values, std::size_t count) {
   return 1;
 }
 
+}  // namespace MAXBATCH_ABI_NAMESPACE
 }  // namespace detail
 
+inline namespace MAXBATCH_ABI_NAMESPACE {
 MAXBATCH_INLINE PhaseLinePredictor::PhaseLinePredictor(Bytes limit, double exponent)
     : limit_bytes_(limit.count), exponent_(exponent) {
   if (limit.count <= 0) {

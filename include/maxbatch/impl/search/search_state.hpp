@@ -7,8 +7,8 @@
 #include <optional>
 
 namespace maxbatch {
-inline namespace MAXBATCH_ABI_NAMESPACE {
 namespace detail {
+inline namespace MAXBATCH_ABI_NAMESPACE {
 
 /// What is known of each tried size, by its index among the allowed ones, and the bracket that follows from it.
 class SearchState {
@@ -100,6 +100,6 @@ class SearchState {
   std::map<std::int64_t, Known> known_;
 };
 
-}  // namespace detail
 }  // namespace MAXBATCH_ABI_NAMESPACE
+}  // namespace detail
 }  // namespace maxbatch
