@@ -1,5 +1,4 @@
 #include "search_both.hpp"
-
 #include <maxbatch/search/batch_size_search.hpp>
 
 #if !defined(MAXBATCH_COMPILED_LIB)
