@@ -87,7 +87,7 @@ void add_table_command(CLI::App& app, Command& chosen) {
   auto* const command = app.add_subcommand(
       "table", "The largest batch of several models under a row of budgets; for now on this machine's CPU");
   auto const arguments = std::make_shared<TableArguments>();
-  arguments->budgets = {Bytes{64 << 20}, Bytes{128 << 20}, Bytes{256 << 20}};
+  arguments->budgets = {Bytes{16 << 20}, Bytes{32 << 20}, Bytes{64 << 20}};
   command
       ->add_option_function<std::string>(
           "--models", [arguments](std::string const& text) { arguments->models = split_at_commas(text); },
@@ -103,7 +103,7 @@ void add_table_command(CLI::App& app, Command& chosen) {
               arguments->budgets.push_back(read_bytes("--budgets", part, Bytes{1}));
             }
           },
-          "amounts of memory, with commas between them; default 64MiB,128MiB,256MiB")
+          "amounts of memory, with commas between them; default 16MiB,32MiB,64MiB")
       ->type_name("BYTES")
       ->group("Where");
   add_search_options(*command, arguments->search);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <iterator>
 
 namespace maxbatch {
 namespace {
@@ -45,16 +46,21 @@ Bytes whole_budget(FinderResult const& result) {
   return result.device.budget ? *result.device.budget + result.headroom : result.device.total;
 }
 
+/// Where everything of a step runs in a named phase, `other` only repeats what is held between them.
+bool says_something(TrialRecord const& trial, Phase phase) {
+  auto const& phases = trial.outcome.phases;
+  return std::any_of(phases.begin(), phases.end(), [&](PhasePeaks const& known) {
+    return known.phase == phase && (phase != Phase::other || known.peaks.reserved == trial.outcome.peaks.reserved);
+  });
+}
+
 std::string trials_of(FinderResult const& result) {
   auto const& trials = result.search.trials;
   std::vector<Phase> phases;
-  for (auto const phase : kAllPhases) {
-    auto const was_entered = std::any_of(trials.begin(), trials.end(), [&](TrialRecord const& record) {
-      return std::any_of(record.outcome.phases.begin(), record.outcome.phases.end(),
-                         [&](PhasePeaks const& peaks) { return peaks.phase == phase; });
-    });
-    if (was_entered) { phases.push_back(phase); }
-  }
+  std::copy_if(kAllPhases.begin(), kAllPhases.end(), std::back_inserter(phases), [&](Phase phase) {
+    return std::any_of(trials.begin(), trials.end(),
+                       [&](TrialRecord const& trial) { return says_something(trial, phase); });
+  });
   std::vector<TextTable::Column> columns = {
       {"trial"}, {"batch"}, {"purpose", TextTable::Align::left}, {"outcome", TextTable::Align::left}, {"peak MiB"}};
   for (auto const phase : phases) { columns.push_back({std::string(to_string(phase))}); }
@@ -90,7 +96,7 @@ std::string stop_of(SearchResult const& search) {
 
 std::string to_text(FinderResult const& result, ReportSubject const& subject) {
   auto const& search = result.search;
-  auto text = wrap(subject.model + ": " + text_of(subject.recipe) + "; on " + result.device.name + ", budget " +
+  auto text = wrap(subject.model + ": " + text_of(subject.recipe) + "; on " + result.device.name + ", " +
                        to_string(whole_budget(result)) +
                        (result.headroom > Bytes{0} ? ", of which " + to_string(result.headroom) + " is kept free" : ""),
                    kWidth);

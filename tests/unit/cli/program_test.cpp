@@ -1,0 +1,345 @@
+#include <maxbatch/cli/program.hpp>
+#include <maxbatch/search/errors.hpp>
+
+#include <ATen/ops/empty.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <functional>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace maxbatch::test {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+/// What the program told a model.
+struct Told {
+  int times_made = 0;
+  Recipe recipe;
+  std::vector<StepMode> modes;
+};
+
+/// 4 KiB per sample and nothing else, so that every answer can be told by head; `also` may do anything at a size.
+ModelFactory rows(std::shared_ptr<Told> told, std::function<void(std::int64_t)> also = nullptr) {
+  ModelFactory model;
+  model.name = "rows";
+  model.description = "4 KiB per sample";
+  model.image_size = ImageSize{32, 32};
+  model.make = [told, also](c10::Device, Recipe const& recipe) {
+    ++told->times_made;
+    told->recipe = recipe;
+    PreparedStep prepared;
+    prepared.step = [told, also](Trial& trial) {
+      told->modes.push_back(trial.mode());
+      if (also) { also(trial.batch_size()); }
+      trial.phase(Phase::forward, [&] { at::empty({trial.batch_size(), 1024}, at::kFloat); });
+    };
+    return prepared;
+  };
+  return model;
+}
+
+struct Session {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+class Program : public testing::Test {
+ protected:
+  Session run(std::vector<std::string> arguments) {
+    std::vector<char const*> argv = {"maxbatch"};
+    for (auto const& argument : arguments) { argv.push_back(argument.c_str()); }
+    std::ostringstream out;
+    std::ostringstream err;
+    models::ModelRegistry models;
+    models.add(rows(told_, also_));
+    Session session;
+    session.code = run_program(static_cast<int>(argv.size()), argv.data(), models, out, err);
+    session.out = out.str();
+    session.err = err.str();
+    return session;
+  }
+
+  Session find(std::vector<std::string> more, std::string const& budget = "64KiB") {
+    std::vector<std::string> arguments = {"find", "--model", "rows", "--device", "cpu", "--budget", budget};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  }
+
+  /// The answer as JSON; standard output must hold that and nothing else.
+  json found(std::vector<std::string> more, int expected_code = 0) {
+    more.insert(more.end(), {"--format", "json"});
+    auto const session = find(more);
+    EXPECT_EQ(session.code, expected_code) << session.err;
+    return json::parse(session.out);
+  }
+
+  std::shared_ptr<Told> told_ = std::make_shared<Told>();
+  std::function<void(std::int64_t)> also_;
+};
+
+TEST_F(Program, AnswersOnStandardOutputAndReportsOnStandardError) {
+  auto const session = find({});
+  EXPECT_EQ(session.code, 0);
+  EXPECT_THAT(session.out, AllOf(StartsWith("rows: adamw, fp32, 32x32 images; on cpu"), HasSubstr("16 fits: 3 steps"),
+                                 HasSubstr("17 does not: forward asked for 68 KiB"), HasSubstr("bracketed")));
+  EXPECT_THAT(session.err, AllOf(StartsWith("trial 1: batch 1 (scout) fits, peak 4 KiB, "),
+                                 HasSubstr("batch 17 (repeat) out of memory in forward, asking for 68 KiB, ")));
+  EXPECT_EQ(session.err.find('\x1b'), std::string::npos) << "a pipe is no terminal";
+}
+
+TEST_F(Program, PrintsJsonAndNothingElse) {
+  auto const answer = found({});
+  for (auto const* const key : {"model", "device", "budget_bytes", "largest_batch_size", "proof", "reason",
+                                "failed_request_bytes", "peak_reserved_bytes", "peak_allocated_bytes", "seconds"}) {
+    EXPECT_TRUE(answer.contains(key)) << key;
+  }
+  EXPECT_EQ(answer["model"], "rows");
+  EXPECT_EQ(answer["device"], "cpu");
+  EXPECT_EQ(answer["budget_bytes"], 65536);
+  EXPECT_EQ(answer["largest_batch_size"], 16);
+  EXPECT_EQ(answer["failed_request_bytes"], 17 * 4096);
+  EXPECT_EQ(answer["peak_reserved_bytes"], 65536);
+  for (auto const& trial : answer["trials"]) {
+    for (auto const* const key : {"batch_size", "outcome", "seconds", "peak_reserved_bytes", "peak_allocated_bytes"}) {
+      EXPECT_TRUE(trial.contains(key)) << key;
+    }
+  }
+}
+
+TEST_F(Program, TriesOnlyTheSizesThatAreAllowed) {
+  EXPECT_EQ(found({"--max", "16"})["proof"], "at the allowed maximum");
+  EXPECT_EQ(found({"--max", "7"})["largest_batch_size"], 7);
+  EXPECT_EQ(found({"--min", "16"})["largest_batch_size"], 16);
+  EXPECT_EQ(found({"--multiple-of", "5"})["largest_batch_size"], 15);
+  EXPECT_EQ(found({"--enough", "4"})["largest_batch_size"], 4);
+  EXPECT_EQ(found({"--enough", "4"})["proof"], "enough");
+}
+
+TEST_F(Program, SaysThatNothingFits) {
+  auto const answer = found({"--min", "17"}, 3);
+  EXPECT_EQ(answer["largest_batch_size"], nullptr);
+  EXPECT_EQ(answer["proof"], "nothing fits");
+}
+
+TEST_F(Program, TriesDivisorsOfAnEffectiveBatchWithGradientsResident) {
+  auto const answer = found({"--effective-batch", "24"});
+  EXPECT_EQ(answer["largest_batch_size"], 12);
+  EXPECT_EQ(answer["accumulation_plan"]["count"], 2);
+  EXPECT_EQ(told_->recipe.accumulation, 2);
+  EXPECT_THAT(find({"--effective-batch", "24"}).out, HasSubstr("Effective batch 24: 2 micro-batches of 12 per"));
+  found({"--effective-batch", "24", "--accumulation", "3"});
+  EXPECT_EQ(told_->recipe.accumulation, 3) << "the caller's own number stands";
+}
+
+TEST_F(Program, KeepsHeadroomFree) {
+  auto const answer = found({"--headroom", "16KiB"});
+  EXPECT_EQ(answer["largest_batch_size"], 12);
+  EXPECT_EQ(answer["budget_bytes"], 65536);
+  EXPECT_EQ(answer["headroom_bytes"], 16384);
+}
+
+TEST_F(Program, StopsAtABudgetOfTrialsOrTime) {
+  auto const after_trials = found({"--max-trials", "1"}, 4);
+  EXPECT_EQ(after_trials["proof"], "best so far");
+  EXPECT_EQ(after_trials["trials"].size(), 1U);
+  EXPECT_EQ(after_trials["largest_batch_size"], 1);
+  EXPECT_EQ(found({"--max-seconds", "0.000001"}, 4)["proof"], "best so far");
+}
+
+TEST_F(Program, RunsTheStepsThatWereAskedFor) {
+  EXPECT_EQ(found({"--steps", "5"})["trials"][0]["steps"], 5);
+  told_->modes.clear();
+  found({"--order", "train,evaluate,train", "--max", "1"});
+  ASSERT_GE(told_->modes.size(), 3U);
+  EXPECT_THAT(std::vector<StepMode>(told_->modes.begin(), told_->modes.begin() + 3),
+              ElementsAre(StepMode::train, StepMode::evaluate, StepMode::train));
+}
+
+TEST_F(Program, ProbesAboveTheBoundary) { EXPECT_EQ(found({"--probe-above", "3"})["neighbour_trial_count"], 3); }
+
+TEST_F(Program, TellsTheModelHowItIsTrained) {
+  auto const answer = found(
+      {"--optimizer", "sgd", "--precision", "bf16", "--accumulation", "4", "--image-size", "48x64", "--max", "1"});
+  EXPECT_EQ(told_->recipe.optimizer, OptimizerKind::sgd);
+  EXPECT_EQ(told_->recipe.precision, Precision::bf16);
+  EXPECT_EQ(told_->recipe.accumulation, 4);
+  EXPECT_EQ(told_->recipe.image_size, (ImageSize{48, 64}));
+  EXPECT_EQ(answer["recipe"]["image_size"], json::array({48, 64}));
+}
+
+TEST_F(Program, SaysWhyAStepFailedThatIsNotAboutMemory) {
+  also_ = [](std::int64_t) { throw std::runtime_error("shapes do not match\nwith a backtrace"); };
+  auto const session = find({});
+  EXPECT_EQ(session.code, 1);
+  EXPECT_THAT(session.err, HasSubstr("maxbatch: the step failed, and not for memory: shapes do not match\n"));
+  EXPECT_THAT(session.out, IsEmpty());
+}
+
+TEST_F(Program, AnswersWithTheReasonWhenALargerSizeFailsForAnotherOne) {
+  also_ = [](std::int64_t batch_size) {
+    if (batch_size > 9) { throw std::runtime_error("at most 9 here"); }
+  };
+  auto const answer = found({});
+  EXPECT_EQ(answer["largest_batch_size"], 9);
+  EXPECT_EQ(answer["proof"], "other limit");
+  EXPECT_THAT(answer["reason"].get<std::string>(), HasSubstr("at most 9 here"));
+}
+
+TEST_F(Program, StopsAfterTheTrialInWhichItIsInterrupted) {
+  auto is_first = std::make_shared<bool>(true);
+  also_ = [is_first](std::int64_t batch_size) {
+    if (batch_size > 1 && *is_first) {
+      *is_first = false;
+      std::raise(SIGINT);
+    }
+  };
+  auto const answer = found({}, 4);
+  EXPECT_EQ(answer["proof"], "best so far");
+  EXPECT_EQ(answer["trials"].size(), 2U);
+  EXPECT_NE(answer["largest_batch_size"], nullptr);
+}
+
+TEST_F(Program, TabulatesModelsUnderBudgets) {
+  auto const text = run({"table", "--budgets", "16KiB,64KiB"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("on this machine's CPU"), HasSubstr("No GPU was used")));
+  EXPECT_THAT(text.err, HasSubstr("rows under 16 KiB: trial 1: batch 1 (scout) fits"));
+
+  auto const object =
+      json::parse(run({"table", "--models", "rows", "--budgets", "16KiB,64KiB", "--format", "json"}).out);
+  ASSERT_EQ(object["results"].size(), 2U);
+  EXPECT_EQ(object["results"][0]["largest_batch_size"], 4);
+  EXPECT_EQ(object["results"][1]["largest_batch_size"], 16);
+}
+
+TEST_F(Program, GoesOnWithTheTableAfterARowThatFailed) {
+  auto is_first = std::make_shared<bool>(true);
+  also_ = [is_first](std::int64_t) {
+    if (*is_first) {
+      *is_first = false;
+      throw std::runtime_error("only once");
+    }
+  };
+  auto const session = run({"table", "--budgets", "16KiB,64KiB"});
+  EXPECT_EQ(session.code, 1);
+  EXPECT_THAT(session.out, AllOf(HasSubstr("rows under 16 KiB failed: only once"), HasSubstr("  16  ")));
+}
+
+TEST_F(Program, TabulatesWhatDoesNotFit) {
+  EXPECT_EQ(run({"table", "--budgets", "1KiB,64KiB"}).code, 3);
+  EXPECT_EQ(run({"table", "--budgets", "1KiB,64KiB", "--max-trials", "1"}).code, 4);
+}
+
+TEST_F(Program, ListsTheModels) {
+  auto const session = run({"models"});
+  EXPECT_EQ(session.code, 0);
+  EXPECT_EQ(session.out, "model  images     what it is\nrows   32x32      4 KiB per sample\n");
+  auto const listed = json::parse(run({"models", "--format", "json"}).out);
+  EXPECT_EQ(listed[0]["model"], "rows");
+  EXPECT_EQ(listed[0]["image_size"], json::array({32, 32}));
+}
+
+TEST_F(Program, Teaches) {
+  auto const help = run({"--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_THAT(help.err, IsEmpty());
+  EXPECT_THAT(help.out, AllOf(HasSubstr("find"), HasSubstr("table"), HasSubstr("models"), HasSubstr("Exit codes:"),
+                              HasSubstr("Examples:")));
+  auto const find_help = run({"find", "--help"});
+  EXPECT_EQ(find_help.code, 0);
+  for (auto const* const option :
+       {"--model",       "--device",      "--budget",          "--optimizer",    "--precision",  "--min",
+        "--max",         "--multiple-of", "--effective-batch", "--enough",       "--headroom",   "--steps",
+        "--max-seconds", "--max-trials",  "--format",          "--accumulation", "--image-size", "--order",
+        "--probe-above", "Examples:",     "Exit codes:",       "default adamw"}) {
+    EXPECT_THAT(find_help.out, HasSubstr(option));
+  }
+  EXPECT_EQ(run({"table", "--help"}).code, 0);
+  EXPECT_EQ(run({"models", "--help"}).code, 0);
+  EXPECT_THAT(run({"--version"}).out, StartsWith("maxbatch 0."));
+}
+
+TEST_F(Program, LogsWhatItIsAskedTo) {
+  EXPECT_THAT(find({"--max", "1", "-v"}).err, HasSubstr("info: searching for the largest batch of rows"));
+  EXPECT_THAT(find({"--max", "1", "--log-level", "info"}).err, HasSubstr("info: searching"));
+  EXPECT_THAT(find({"--max", "1"}).err, testing::Not(HasSubstr("info:")));
+}
+
+struct Mistake {
+  std::vector<std::string> arguments;
+  std::string complaint;
+};
+
+class Mistakes : public Program, public testing::WithParamInterface<Mistake> {};
+
+TEST_P(Mistakes, AreOneSentenceBeforeAnyWork) {
+  auto const session = run(GetParam().arguments);
+  EXPECT_EQ(session.code, 2);
+  EXPECT_THAT(session.out, IsEmpty());
+  EXPECT_THAT(session.err, AllOf(StartsWith("maxbatch: "), HasSubstr(GetParam().complaint)));
+  EXPECT_EQ(std::count(session.err.begin(), session.err.end(), '\n'), 1) << session.err;
+  EXPECT_EQ(told_->times_made, 0);
+}
+
+std::vector<std::string> find_with(std::vector<std::string> more) {
+  std::vector<std::string> arguments = {"find", "--model", "rows", "--budget", "64KiB"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    OnTheCommandLine, Mistakes,
+    testing::Values(
+        Mistake{{}, "give a command: find, table or models"},  //
+        Mistake{{"fnd"}, "'fnd' is not understood; did you mean 'find'?"},
+        Mistake{find_with({"--bugdet", "1GiB"}), "'--bugdet' is not understood; did you mean '--budget'?"},
+        Mistake{find_with({"--optimiser=sgd"}), "'--optimiser=sgd' is not understood; did you mean '--optimizer'?"},
+        Mistake{{"find", "--budget", "64KiB"}, "--model is required"},
+        Mistake{{"find", "--model", "row", "--budget", "64KiB"}, "there is no model 'row'; did you mean 'rows'?"},
+        Mistake{{"table", "--models", "rows,net"}, "there is no model 'net'"},
+        Mistake{find_with({"--device", "cuda:0"}), "--device 'cuda:0': this version answers for the cpu only"},
+        Mistake{find_with({"--device", "rtx-2080-ti"}),
+                "--device 'rtx-2080-ti': this version answers for the cpu only"},
+        Mistake{find_with({"--device", "cpuu"}), "--device 'cpuu' is not known; did you mean 'cpu'?"},
+        Mistake{{"find", "--model", "rows", "--budget", "lots"}, "--budget 'lots' is not an amount of memory"},
+        Mistake{{"table", "--budgets", "64KiB,"}, "--budgets '' is not an amount of memory"},
+        Mistake{find_with({"--headroom", "-1KiB"}), "--headroom"},
+        Mistake{find_with({"--headroom", "64KiB"}), "headroom"},
+        Mistake{find_with({"--optimizer", "adam"}), "--optimizer 'adam' is not known; did you mean 'adamw'?"},
+        Mistake{find_with({"--precision", "fp8"}), "--precision 'fp8' is not known"},
+        Mistake{find_with({"--min", "0"}), "--min '0' is not a whole number of at least 1"},
+        Mistake{find_with({"--min", "-4"}), "--min"},
+        Mistake{find_with({"--max", "many"}), "--max 'many' is not a whole number"},
+        Mistake{find_with({"--min", "8", "--max", "4"}), "--min 8 is above --max 4"},
+        Mistake{find_with({"--multiple-of", "8", "--max", "7"}), "7"},
+        Mistake{find_with({"--effective-batch", "0"}), "--effective-batch '0'"},
+        Mistake{find_with({"--enough", "0"}), "--enough '0'"},
+        Mistake{find_with({"--probe-above", "x"}), "--probe-above 'x'"},
+        Mistake{find_with({"--steps", "0"}), "--steps '0'"},
+        Mistake{find_with({"--steps", "1"}), "--steps 1 would miss the optimizer's state"},
+        Mistake{find_with({"--accumulation", "0"}), "--accumulation '0'"},
+        Mistake{find_with({"--image-size", "64"}), "--image-size '64' is not height x width"},
+        Mistake{find_with({"--order", "train,test"}), "--order 'test' is not known"},
+        Mistake{find_with({"--max-seconds", "never"}), "--max-seconds 'never'"},
+        Mistake{find_with({"--max-trials", "0"}), "--max-trials '0'"},
+        Mistake{find_with({"--format", "yaml"}), "--format 'yaml' is not known; choose one of table, json"},
+        Mistake{find_with({"--log-level", "loud"}), "--log-level 'loud' is not known"}));
+
+}  // namespace
+}  // namespace maxbatch::test
