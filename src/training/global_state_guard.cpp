@@ -33,25 +33,22 @@ class SilentWarnings : public c10::WarningHandler {
 ///
 /// Note [Reading precision switches]
 /// No getter gives a switch as it was set: the newer ones fall back from the operator to the backend to all backends
-/// where a switch is NONE, and the older ones throw where the two sets disagree. So each is read while what it falls
-/// back to is set to IEEE and then to NONE: if that shows, the switch itself is NONE. Everything is put back at once;
-/// meanwhile precision is only ever higher than it was.
+/// where a switch is NONE, and the older ones throw where the two sets disagree. So the newer ones are read from the most
+/// general to the most special, each while those that it would fall back to are NONE, and the older ones while the newer
+/// ones are IEEE. Everything is put back at once; meanwhile precision is never lower than it was.
 class Float32Switches {
  public:
   static Float32Switches read(Context& context) {
     Float32Switches read;
-    read.at(Float32Backend::GENERIC, Float32Op::ALL) =
-        context.float32Precision(Float32Backend::GENERIC, Float32Op::ALL);
+    read.at(Float32Backend::GENERIC, Float32Op::ALL) = take(context, Float32Backend::GENERIC, Float32Op::ALL);
     for (auto const backend : {Float32Backend::CUDA, Float32Backend::MKLDNN}) {
-      read.at(backend, Float32Op::ALL) =
-          own_setting(context, {backend, Float32Op::ALL}, {Float32Backend::GENERIC, Float32Op::ALL});
-      // The fallback of all backends is NONE from here on.
+      read.at(backend, Float32Op::ALL) = take(context, backend, Float32Op::ALL);
       for (auto const op : {Float32Op::CONV, Float32Op::RNN, Float32Op::MATMUL}) {
-        read.at(backend, op) = own_setting(context, {backend, op}, {backend, Float32Op::ALL});
+        read.at(backend, op) = take(context, backend, op);
         context.setFloat32Precision(backend, op, Float32Precision::IEEE);
       }
     }
-    // Every newer switch is IEEE now, with which "highest" and "no TF32" of the older ones agree.
+    // Every operator is at IEEE now, with which "highest" and "no TF32" of the older ones agree.
     c10::WarningUtils::WarningHandlerGuard const silence(silent());
     read.matmul_ = context.float32MatmulPrecision();
     try {
@@ -86,12 +83,11 @@ class Float32Switches {
     return &handler;
   }
 
-  static Float32Precision own_setting(Context& context, Key key, Key fallback) {
-    context.setFloat32Precision(fallback.first, fallback.second, Float32Precision::IEEE);
-    auto const over_ieee = context.float32Precision(key.first, key.second);
-    context.setFloat32Precision(fallback.first, fallback.second, Float32Precision::NONE);
-    auto const over_none = context.float32Precision(key.first, key.second);
-    return over_ieee == over_none ? over_ieee : Float32Precision::NONE;
+  /// Reads a switch and leaves it at NONE.
+  static Float32Precision take(Context& context, Float32Backend backend, Float32Op op) {
+    auto const precision = context.float32Precision(backend, op);
+    context.setFloat32Precision(backend, op, Float32Precision::NONE);
+    return precision;
   }
 
   Float32Precision& at(Float32Backend backend, Float32Op op) {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <maxbatch/search/errors.hpp>  // declares maxbatch::detail in its inline namespace, before we add to it
-
 #include <exception>
 #include <utility>
 

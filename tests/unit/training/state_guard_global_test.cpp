@@ -10,7 +10,6 @@
 
 #include <functional>
 #include <memory>
-#include <ostream>
 #include <string>
 #include <vector>
 
@@ -30,7 +29,6 @@ struct Switch {
   char const* name;
   std::function<void()> flip;
 };
-void PrintTo(Switch const& a_switch, std::ostream* out) { *out << a_switch.name; }
 
 /// A thing that a step may do to the process and leave behind, for instance because it failed half-way.
 std::vector<Switch> all_switches() {
@@ -83,39 +81,48 @@ std::vector<Switch> all_switches() {
   };
 }
 
-class EverySwitch : public ::testing::TestWithParam<Switch> {
+/// Leaves the process as it was, and does not take the guard's word for it.
+class GlobalState : public ::testing::Test {
  protected:
-  /// Whatever a test leaves behind would spoil the next ones.
+  GlobalState() { torch::manual_seed(3); }
+  void TearDown() override {
+    outermost_->restore_values();
+    EXPECT_THAT(at_start_.differences(process()), IsEmpty());
+  }
+
+  StateHash at_start_ = process();
   std::unique_ptr<StateGuard> outermost_ = make_global_state_guard();
-  void TearDown() override { outermost_->restore_values(); }
 };
 
-TEST_P(EverySwitch, ComesBack) {
-  auto const before = process();
-  auto const guard = make_global_state_guard();
-  EXPECT_THAT(before.differences(process()), IsEmpty()) << "making a guard changes something";
-  GetParam().flip();
-  EXPECT_THAT(before.differences(process()), Not(IsEmpty())) << "the hash does not see it";
-  guard->restore_structure();
-  EXPECT_THAT(before.differences(process()), IsEmpty());
+TEST_F(GlobalState, EverySwitchComesBack) {
+  for (auto const& [name, flip] : all_switches()) {
+    SCOPED_TRACE(name);
+    auto const before = process();
+    auto const guard = make_global_state_guard();
+    EXPECT_THAT(before.differences(process()), IsEmpty()) << "making a guard changes something";
+    flip();
+    EXPECT_THAT(before.differences(process()), Not(IsEmpty())) << "the hash does not see it";
+    guard->restore_structure();
+    EXPECT_THAT(before.differences(process()), IsEmpty());
+  }
 }
 
-TEST_P(EverySwitch, ComesBackToTheOtherPositionToo) {
-  GetParam().flip();
-  auto const flipped = process();
-  auto const guard = make_global_state_guard();
-  EXPECT_THAT(flipped.differences(process()), IsEmpty()) << "making a guard changes something";
-  outermost_->restore_structure();
-  EXPECT_THAT(flipped.differences(process()), Not(IsEmpty()));
-  guard->restore_values();
-  EXPECT_THAT(flipped.differences(process()), IsEmpty());
+TEST_F(GlobalState, EverySwitchComesBackToItsOtherPosition) {
+  for (auto const& [name, flip] : all_switches()) {
+    SCOPED_TRACE(name);
+    flip();
+    auto const flipped = process();
+    auto const guard = make_global_state_guard();
+    EXPECT_THAT(flipped.differences(process()), IsEmpty()) << "making a guard changes something";
+    outermost_->restore_structure();
+    EXPECT_THAT(at_start_.differences(process()), IsEmpty());
+    guard->restore_values();
+    EXPECT_THAT(flipped.differences(process()), IsEmpty());
+    outermost_->restore_structure();
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(GlobalStateGuard, EverySwitch, ::testing::ValuesIn(all_switches()),
-                         [](auto const& one) { return std::string(one.param.name); });
-
-TEST(PrecisionSwitches, ComeBackEvenWhereTheOldAndTheNewOnesContradictEachOther) {
-  auto const outermost = make_global_state_guard();
+TEST_F(GlobalState, PrecisionSwitchesComeBackEvenWhereTheOldAndTheNewOnesContradictEachOther) {
   context().setFloat32MatmulPrecision("high");
   context().setAllowTF32CuDNN(false);
   context().setFloat32Precision(Float32Backend::CUDA, Float32Op::MATMUL, Float32Precision::IEEE);
@@ -126,17 +133,17 @@ TEST(PrecisionSwitches, ComeBackEvenWhereTheOldAndTheNewOnesContradictEachOther)
   auto const before = process();
   auto const guard = make_global_state_guard();
   EXPECT_THAT(before.differences(process()), IsEmpty());
-  outermost->restore_structure();
+  outermost_->restore_structure();
   guard->restore_structure();
   EXPECT_THAT(before.differences(process()), IsEmpty());
   // What falls back must fall back again, to be told apart from a switch that says the same by itself.
   context().setFloat32Precision(Float32Backend::GENERIC, Float32Op::ALL, Float32Precision::TF32);
   EXPECT_EQ(context().float32Precision(Float32Backend::CUDA, Float32Op::RNN), Float32Precision::TF32);
+  EXPECT_EQ(context().float32Precision(Float32Backend::MKLDNN, Float32Op::CONV), Float32Precision::TF32);
   EXPECT_EQ(context().float32Precision(Float32Backend::CUDA, Float32Op::MATMUL), Float32Precision::IEEE);
-  outermost->restore_structure();
 }
 
-TEST(PrecisionSwitches, AreReadInSilence) {
+TEST_F(GlobalState, IsReadInSilence) {
   struct Loud : c10::WarningHandler {
     void process(c10::Warning const& warning) override { texts.push_back(warning.msg()); }
     std::vector<std::string> texts;
@@ -149,7 +156,7 @@ TEST(PrecisionSwitches, AreReadInSilence) {
   EXPECT_THAT(loud.texts, IsEmpty());
 }
 
-TEST(AutocastCache, HoldsNoWeightsOfATrial) {
+TEST_F(GlobalState, AutocastsCacheHoldsNoWeightsOfATrial) {
   auto const guard = make_global_state_guard();
   auto const weight = torch::full({4, 4}, 2.0, torch::requires_grad());
   auto const product = [&weight] {
@@ -177,7 +184,7 @@ TEST(GeneratorStateGuard, RepeatsTheNextRandomNumbers) {
   EXPECT_TRUE(draw().equal(first));
 }
 
-TEST(GeneratorStateGuard, RepeatsADropoutMask) {
+TEST_F(GlobalState, RepeatsADropoutMask) {
   torch::nn::Dropout dropout(0.5);
   auto const guard = make_global_state_guard();
   auto const first = dropout(torch::ones(50));
