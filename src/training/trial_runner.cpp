@@ -1,5 +1,6 @@
 #include "trial_runner.hpp"
 
+#include "autograd_queue.hpp"
 #include <maxbatch/device/failure_classifier.hpp>
 #include <maxbatch/search/errors.hpp>
 
@@ -60,6 +61,7 @@ TrialRun conclude(MemoryDevice& device, TrialWindow& window, Ending ending, bool
   if (ending.failure && !is_memory_failure(run.outcome.verdict)) { run.foreign = ending.error; }
   ending.error = nullptr;  // before the clean-up: it may hold tensors
   window.disarm();
+  if (ending.failure) { drain_autograd_queue(); }
   if (clean_up) { clean_up(); }
   device.release_cached_memory();
   run.still_allocated = window.still_allocated();
