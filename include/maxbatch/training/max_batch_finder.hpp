@@ -16,6 +16,13 @@
 #include <utility>
 
 namespace maxbatch {
+namespace detail {
+
+/// A ModelFactory that is not const would otherwise be taken for a callable.
+template <typename Callable>
+using IfNotModel = std::enable_if_t<!std::is_same_v<std::decay_t<Callable>, ModelFactory>>;
+
+}  // namespace detail
 
 /// Finds the largest batch (or image) that a training step can run on a device, with proof.
 ///
@@ -62,14 +69,14 @@ class MaxBatchFinder {
   /// Throws: InvalidArgument; std::logic_error when nothing was said of preserving, or captured state lives on another
   /// device; StepNeverRan when a step did nothing on the device; whatever the step throws that is not about memory, at the
   /// smallest size. The caller's state is put back on every way out.
-  template <typename StepOrFactory>
+  template <typename StepOrFactory, typename = detail::IfNotModel<StepOrFactory>>
   FinderResult find(StepOrFactory&& callable) {
     return find_largest(source_of(std::forward<StepOrFactory>(callable)));
   }
   FinderResult find(ModelFactory const& model, Recipe const& recipe = {});
 
   /// The largest image at a fixed batch size; the step reads `trial.image_size()`.
-  template <typename StepOrFactory>
+  template <typename StepOrFactory, typename = detail::IfNotModel<StepOrFactory>>
   InputSizeResult find_input_size(StepOrFactory&& callable, InputSizeOptions const& options) {
     return find_largest_image(source_of(std::forward<StepOrFactory>(callable)), options);
   }
