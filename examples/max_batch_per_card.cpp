@@ -23,8 +23,9 @@ int main(int argc, char** argv) try {
     return 2;
   }
 
+  auto const models = maxbatch::models::ModelRegistry::built_in();
   std::vector<maxbatch::ReportEntry> rows;
-  for (auto const& model : maxbatch::models::ModelRegistry::built_in().all()) {
+  for (auto const& model : models.all()) {
     for (auto const budget : budgets) {
       maxbatch::ReportEntry row;
       row.subject.model = model.name;

@@ -4,6 +4,7 @@
 #include <maxbatch/search/errors.hpp>
 #include <maxbatch/training/max_batch_finder.hpp>
 
+#include <ATen/autocast_mode.h>
 #include <torch/torch.h>
 
 #include <gmock/gmock.h>
@@ -116,7 +117,7 @@ TEST_P(EveryModel, RecordsEvaluationBetweenTrainingSteps) {
 }
 
 INSTANTIATE_TEST_SUITE_P(BuiltIn, EveryModel, testing::Values("small_cnn", "small_transformer"),
-                         [](auto const& info) { return info.param; });
+                         [](auto const& model) { return model.param; });
 
 TEST(Recipes, AreRefusedBeforeAnythingIsBuilt) {
   Recipe tf32;
