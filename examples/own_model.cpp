@@ -9,14 +9,14 @@
 namespace {
 
 maxbatch::PreparedStep make_my_net(torch::Device device, maxbatch::Recipe const& recipe) {
-  if (recipe.optimizer != maxbatch::OptimizerKind::sgd || recipe.precision != maxbatch::Precision::fp32 ||
+  if (recipe.optimizer != maxbatch::OptimizerKind::adamw || recipe.precision != maxbatch::Precision::fp32 ||
       recipe.accumulation != 1) {
-    throw maxbatch::InvalidArgument("my_net trains with --optimizer sgd, in fp32, without accumulation");
+    throw maxbatch::InvalidArgument("my_net trains with adamw, in fp32, without accumulation");
   }
   torch::nn::Sequential model(torch::nn::Conv2d(3, 16, 3), torch::nn::ReLU(), torch::nn::AdaptiveAvgPool2d(1),
                               torch::nn::Flatten(), torch::nn::Linear(16, 10));
   model->to(device);
-  auto const optimizer = std::make_shared<torch::optim::SGD>(model->parameters(), torch::optim::SGDOptions(0.1));
+  auto const optimizer = std::make_shared<torch::optim::AdamW>(model->parameters());
 
   maxbatch::PreparedStep prepared;
   prepared.state.preserve(model.ptr());

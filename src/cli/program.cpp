@@ -1,6 +1,7 @@
 #include "argument_values.hpp"
 #include "command.hpp"
 #include "models/nearest_name.hpp"
+#include "report/text_table.hpp"
 #include "run_search.hpp"
 #include "usage_error.hpp"
 #include <maxbatch/cli/program.hpp>
@@ -11,6 +12,9 @@
 
 #include <exception>
 #include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace maxbatch {
 namespace cli {
@@ -21,16 +25,31 @@ constexpr char const* kFooter =
     "after\n"
     "its current trial and prints the best so far, the second one ends the program.\n\n"
     "Examples:\n"
-    "  maxbatch find --model small_cnn --budget 64MiB      the largest batch, what stops the next one, and the proof\n"
+    "  maxbatch find --model small_cnn --budget 64MiB   the largest batch, and what stops the next one\n"
     "  maxbatch find --model small_cnn --budget 64MiB --format json | jq .largest_batch_size\n"
-    "  maxbatch table                                      every model under a row of budgets\n"
-    "  maxbatch find --help                                all options of a command\n\n"
+    "  maxbatch table                                   every model under a row of budgets\n"
+    "  maxbatch find --help                             all options of a command\n\n"
     "Exit codes:\n"
     "  0  an answer with its proof\n"
     "  1  the step failed for another reason than memory; its text is printed\n"
     "  2  bad usage: nothing was run\n"
     "  3  nothing fits\n"
-    "  4  a budget of time or trials, Ctrl-C or a lost device ended the search; the best so far is printed";
+    "  4  stopped early by a budget of time or trials, Ctrl-C or a lost device; the best so far is printed";
+
+/// CLI11 leaves it to the terminal to break lines, in the middle of words.
+class WrappingFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_desc(CLI::Option const* option) const override {
+    return wrapped(CLI::Formatter::make_option_desc(option));
+  }
+
+ private:
+  static std::string wrapped(std::string const& text) {
+    auto lines = report::wrap(text, /*width=*/68);
+    lines.pop_back();  // the last newline: CLI11 writes it
+    return lines;
+  }
+};
 
 struct CommonArguments {
   LogLevel log_level = LogLevel::warn;
@@ -70,16 +89,16 @@ std::string complaint_about_extras(CLI::App const& app) {
   auto const extra = extras.empty() ? std::string() : extras.front();
   auto const name = extra.substr(0, extra.find('='));
   auto text = "'" + extra + "' is not understood";
-  if (auto const nearest = nearest_name(name, known_names(app))) {
-    text += "; did you mean '" + *nearest + "'?";
-  }
+  if (auto const nearest = nearest_name(name, known_names(app))) { text += "; did you mean '" + *nearest + "'?"; }
   return text;
 }
 
-/// A value with a minus in front looks like an option to CLI11, which then says that the value is missing.
 std::string complaint(CLI::App const& app, CLI::ParseError const& error) {
   if (dynamic_cast<CLI::ExtrasError const*>(&error) != nullptr) { return complaint_about_extras(app); }
   std::string text = error.what();
+  if (dynamic_cast<CLI::ArgumentMismatch const*>(&error) != nullptr) {
+    return text.substr(0, text.find(':')) + " needs a value";
+  }
   while (!text.empty() && (text.back() == '\n' || text.back() == '.')) { text.pop_back(); }
   return text;
 }
@@ -93,7 +112,9 @@ int run(int argc, char const* const* argv, models::ModelRegistry const& models, 
         StatusStream::Kind kind) {
   CLI::App app("The largest batch that a training step can run under a memory budget, with its proof.", "maxbatch");
   app.footer(kFooter);
-  app.get_formatter()->column_width(30);
+  auto const formatter = std::make_shared<WrappingFormatter>();
+  formatter->column_width(30);
+  app.formatter(formatter);
   app.fallthrough();
   CommonArguments common;
   add_common_options(app, common);

@@ -8,13 +8,16 @@ namespace maxbatch::cli {
 namespace {
 
 volatile std::sig_atomic_t stop_was_given = 0;
+volatile std::sig_atomic_t is_terminal = 0;
 
 // Only what POSIX calls async-signal-safe: a flag and write().
 extern "C" void remember_stop(int /*signal*/) {
   constexpr char kNote[] = "\nmaxbatch: stopping after this trial; Ctrl-C again ends at once\n";
   auto const error_before = errno;
   stop_was_given = 1;
-  [[maybe_unused]] auto const written = ::write(STDERR_FILENO, kNote, sizeof(kNote) - 1);
+  // On a terminal the cursor stands behind the live line.
+  auto const skipped = is_terminal != 0 ? 0U : 1U;
+  [[maybe_unused]] auto const written = ::write(STDERR_FILENO, kNote + skipped, sizeof(kNote) - 1 - skipped);
   errno = error_before;
 }
 
@@ -22,6 +25,7 @@ extern "C" void remember_stop(int /*signal*/) {
 
 StopSignal::StopSignal() {
   stop_was_given = 0;
+  is_terminal = isatty(STDERR_FILENO);
   struct sigaction action {};
   action.sa_handler = remember_stop;
   sigemptyset(&action.sa_mask);

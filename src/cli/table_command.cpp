@@ -84,8 +84,8 @@ ExitCode table(TableArguments const& arguments, Surroundings const& surroundings
 }  // namespace
 
 void add_table_command(CLI::App& app, Command& chosen) {
-  auto* const command = app.add_subcommand(
-      "table", "The largest batch of several models under a row of budgets; for now on this machine's CPU");
+  auto* const command =
+      app.add_subcommand("table", "Several models under a row of budgets; for now on this machine's CPU");
   auto const arguments = std::make_shared<TableArguments>();
   arguments->budgets = {Bytes{16 << 20}, Bytes{32 << 20}, Bytes{64 << 20}};
   command

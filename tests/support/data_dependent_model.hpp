@@ -48,7 +48,7 @@ class DataDependentStep {
 
   at::Tensor loss_of(at::Tensor const& images) const {
     auto const features = torch::relu(network_->features->forward(images));
-    auto const is_box = images.mean(/*dim=*/1) > 1.3;                   // [N, H, W]; about 1 cell in 80
+    auto const is_box = images.mean(/*dim=*/1) > 0.9;                   // [N, H, W]; about 1 cell in 17
     auto const cells = torch::nonzero(is_box);                          // [boxes, 3]
     auto const boxes = features.permute({0, 2, 3, 1}).index({is_box});  // [boxes, channels]
     auto const places = cells.to(boxes.scalar_type());

@@ -324,7 +324,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{find_with({"--optimizer", "adam"}), "--optimizer 'adam' is not known; did you mean 'adamw'?"},
         Mistake{find_with({"--precision", "fp8"}), "--precision 'fp8' is not known"},
         Mistake{find_with({"--min", "0"}), "--min '0' is not a whole number of at least 1"},
-        Mistake{find_with({"--min", "-4"}), "--min"},
+        Mistake{find_with({"--min", "-4"}), "--min"}, Mistake{find_with({"--min"}), "--min needs a value"},
         Mistake{find_with({"--max", "many"}), "--max 'many' is not a whole number"},
         Mistake{find_with({"--min", "8", "--max", "4"}), "--min 8 is above --max 4"},
         Mistake{find_with({"--multiple-of", "8", "--max", "7"}), "7"},
