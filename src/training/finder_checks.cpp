@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <string>
 
 namespace maxbatch::detail {
@@ -62,6 +63,19 @@ void check_residence(std::vector<StateGuard::NamedTensor> const& tensors, c10::D
     if (!same) {
       throw InvalidArgument(named.name + " lives on " + lives_on.str() + ", but the finder measures " + device.str() +
                             ": move the model there first, or make the finder for " + lives_on.str());
+    }
+  }
+}
+
+void check_covered(std::vector<StateGuard::NamedTensor> const& changed,
+                   std::vector<StateGuard::NamedTensor> const& kept) {
+  std::set<void const*> tensors;
+  for (auto const& named : kept) { tensors.insert(named.tensor.unsafeGetTensorImpl()); }
+  for (auto const& named : changed) {
+    if (tensors.count(named.tensor.unsafeGetTensorImpl()) == 0) {
+      throw InvalidArgument(named.name +
+                            " would be trained and not put back: call finder.preserve(model) for the model that the "
+                            "optimizer updates, beside preserve(optimizer)");
     }
   }
 }

@@ -16,6 +16,9 @@ void check_options(FinderOptions const& options);
 void check_preserving(bool is_callers_own_step, bool preserve_nothing, bool nothing_preserved);
 void check_order(FinderOptions const& options, bool step_reads_trial);
 void check_image_options(InputSizeOptions const& options, bool step_reads_trial);
+/// What an optimizer changes must be put back by somebody: `preserve(optimizer)` alone would still train the model.
+void check_covered(std::vector<StateGuard::NamedTensor> const& changed,
+                   std::vector<StateGuard::NamedTensor> const& kept);
 /// Everything a step captured and maxbatch knows of must live where the finder measures.
 void check_residence(std::vector<StateGuard::NamedTensor> const& tensors, c10::Device device);
 

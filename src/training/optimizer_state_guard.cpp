@@ -111,6 +111,16 @@ class OptimizerStateGuard final : public StateGuard {
 
   std::vector<NamedTensor> resident_tensors() const override { return tensors_.resident_tensors(); }
 
+  std::vector<NamedTensor> tensors_kept_by_others() const override {
+    std::vector<NamedTensor> parameters;
+    for (auto const& group : groups_) {
+      for (auto const& parameter : group.params) {
+        parameters.push_back({"optimizer." + name_of(parameter.unsafeGetTensorImpl()), parameter});
+      }
+    }
+    return parameters;
+  }
+
  private:
   struct Group {
     std::vector<at::Tensor> params;

@@ -37,6 +37,7 @@ FinderResult SearchSession::run(SearchOptions search, PeakPredictor* predictor, 
   keeper_->keep(preserved_.make_guards());
   auto const resident = keeper_->resident_tensors();
   check_residence(resident, device_.torch_device());
+  check_covered(keeper_->tensors_kept_by_others(), resident);
   device_.warm_up();
   BudgetGuard const budget_guard(device_, budget);
   device_.set_resident(resident_bytes(resident, device_.torch_device()));
@@ -86,9 +87,9 @@ std::optional<TrialOutcome> SearchSession::prepare() {
   if (run.foreign) { std::rethrow_exception(run.foreign); }
   if (!is_fit(run.outcome.verdict)) { return std::move(run.outcome); }
   if (!prepared_->step) { throw InvalidArgument("the factory returned a PreparedStep without a step"); }
-  auto guards = prepared_->state.make_guards();
-  for (auto const& guard : guards) { check_residence(guard->resident_tensors(), device_.torch_device()); }
-  keeper_->keep(std::move(guards));
+  keeper_->keep(prepared_->state.make_guards());
+  check_residence(keeper_->resident_tensors(), device_.torch_device());
+  check_covered(keeper_->tensors_kept_by_others(), keeper_->resident_tensors());
   return std::nullopt;
 }
 

@@ -38,16 +38,23 @@ class StateKeeper {
     restore_values();
   }
 
-  std::vector<StateGuard::NamedTensor> resident_tensors() const {
-    std::vector<StateGuard::NamedTensor> all;
+  std::vector<StateGuard::NamedTensor> resident_tensors() const { return gather(&StateGuard::resident_tensors); }
+  std::vector<StateGuard::NamedTensor> tensors_kept_by_others() const {
+    return gather(&StateGuard::tensors_kept_by_others);
+  }
+
+ private:
+  using NamedTensors = std::vector<StateGuard::NamedTensor>;
+
+  NamedTensors gather(NamedTensors (StateGuard::*part)() const) const {
+    NamedTensors all;
     for (auto const& guard : guards_) {
-      auto tensors = guard->resident_tensors();
+      auto tensors = (guard.get()->*part)();
       all.insert(all.end(), tensors.begin(), tensors.end());
     }
     return all;
   }
 
- private:
   std::vector<std::unique_ptr<StateGuard>> guards_;
   bool is_put_back_ = false;
 };

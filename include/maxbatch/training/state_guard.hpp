@@ -47,6 +47,8 @@ class StateGuard {
     at::Tensor tensor;
   };
   virtual std::vector<NamedTensor> resident_tensors() const = 0;
+  /// Tensors that the kept object changes but that another guard has to keep: an optimizer's parameters.
+  virtual std::vector<NamedTensor> tensors_kept_by_others() const { return {}; }
 };
 
 /// Parameters, buffers, gradients (and whether they existed), requires_grad and the training flag of each submodule.

@@ -40,6 +40,13 @@ struct Net : torch::nn::Module {
   torch::nn::Linear out{256, 8};
 };
 
+/// Batch norm over vectors refuses a batch of one.
+FinderOptions from_two() {
+  FinderOptions options;
+  options.search.minimum = 2;
+  return options;
+}
+
 struct Training {
   std::shared_ptr<Net> net = std::make_shared<Net>();
   torch::optim::AdamW optimizer{net->parameters(), torch::optim::AdamWOptions(1e-2)};
@@ -121,7 +128,7 @@ TEST(MaxBatchFinder, APreparedStepIsBuiltOnceAndPutBackBetweenTrials) {
     };
     return prepared;
   };
-  auto const result = MaxBatchFinder(budgeted_cpu_device(2_MiB)).find(prepare);
+  auto const result = MaxBatchFinder(budgeted_cpu_device(2_MiB), from_two()).find(prepare);
   EXPECT_EQ(built, 1);
   EXPECT_EQ(result.search.proof, Proof::bracketed);
   EXPECT_THAT(result.warnings, IsEmpty());
@@ -130,7 +137,7 @@ TEST(MaxBatchFinder, APreparedStepIsBuiltOnceAndPutBackBetweenTrials) {
 TEST(MaxBatchFinder, ALiveModelIsCountedAndPutBackBitForBit) {
   Training training;
   auto const before = training.hash();
-  MaxBatchFinder finder(budgeted_cpu_device(2_MiB));
+  MaxBatchFinder finder(budgeted_cpu_device(2_MiB), from_two());
   finder.preserve(training.net).preserve(training.optimizer);
   auto const result = finder.find([&](Trial& trial) { training.step(trial); });
   EXPECT_EQ(result.search.proof, Proof::bracketed);
@@ -188,7 +195,7 @@ struct Mine : std::runtime_error {
 TEST(MaxBatchFinder, TheUsersExceptionPassesThroughAndTheStateIsAsBefore) {
   Training training;
   auto const before = training.hash();
-  MaxBatchFinder finder(budgeted_cpu_device(64_MiB));
+  MaxBatchFinder finder(budgeted_cpu_device(64_MiB), from_two());
   finder.preserve(training.net).preserve(training.optimizer);
   try {
     finder.find([&](Trial& trial) {
@@ -309,6 +316,9 @@ TEST(MaxBatchFinder, RefusesBeforeAnyStepRuns) {
         MaxBatchFinder(device).preserve(torch::empty({1}, torch::TensorOptions().device(torch::kMeta))).find(step);
       }),
       ::testing::Not("accepted"));
+  Training training;
+  EXPECT_THAT(refusal_of([&] { MaxBatchFinder(device).preserve(training.optimizer).find(step); }),
+              HasSubstr("params[0] would be trained and not put back"));
   EXPECT_EQ(steps, 0);
 }
 
