@@ -2,6 +2,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
@@ -42,21 +43,20 @@ std::optional<std::string> who_marked() {
 
 void claim_process() {
   static std::mutex mutex;
-  static bool claimed = false;
+  // Never destroyed: the mark must outlast everything that may still look. Atomic, so that the compiler keeps the pointer
+  // itself, by which leak checkers find what it points to.
+  static std::atomic<c10::RegistrationHandleRAII*> mark{nullptr};
   std::lock_guard<std::mutex> const lock(mutex);
-  if (claimed) { return; }
+  if (mark != nullptr) { return; }
   if (auto const first = who_marked()) { refuse(*first); }
   auto const file = own_file();
   try {
-    // Never destroyed: the mark must outlast everything that may still look.
-    static auto& mark = *new c10::RegistrationHandleRAII(
+    mark = new c10::RegistrationHandleRAII(
         c10::Dispatcher::singleton().registerDef(c10::FunctionSchema(kMark, "", {}, {}), "in " + file));
-    static_cast<void>(mark);
   } catch (c10::Error const&) {  // another copy was faster, just now
     refuse(who_marked().value_or("in an unknown place"));
   }
   stay_loaded(file);
-  claimed = true;
 }
 
 }  // namespace maxbatch::detail

@@ -12,25 +12,36 @@ namespace maxbatch {
 ///
 /// The first device made installs an allocator around LibTorch's CPU allocator. LibTorch cannot take one back, so it
 /// stays for the life of the process: it hands every call through untouched unless a trial is open. While one is, each
-/// allocation is charged, rounded up to 512 bytes as the CUDA caching allocator rounds, to the device whose trial is open
-/// on the calling thread (or to the only open trial, for threads of LibTorch's pools), under the phase of that moment.
-/// A request that does not fit throws `c10::OutOfMemoryError` ("CPU out of memory (maxbatch budget) …").
+/// allocation is charged, rounded up to 512 bytes as the CUDA caching allocator rounds, under the phase of that moment.
+/// A request that does not fit throws `c10::OutOfMemoryError` ("CPU out of memory (maxbatch budget) …"); a request that
+/// fits and that the machine cannot serve throws what LibTorch throws, and counts as refused too.
 /// Charges end when the memory is freed, by whichever thread, also after the trial.
+///
+/// Whom an allocation is charged to: a thread that opened a trial (or warmed a device up) is charged to that device, and
+/// to none while that device has no trial open. Any other thread, such as a worker of LibTorch's pools, is charged to the
+/// open trial if it is the only one; with several open, to none, and each is told
+/// (`TrialEvidence::unattributed_allocations`).
 ///
 /// What it does not see: memory that libraries take behind LibTorch's back (oneDNN and MKL scratch; measured in
 /// docs/cpu_budget.md), and storages that were allocated before: say those with `set_resident`.
 ///
+/// Budgets and settings change between trials only: `set_budget`, `set_resident` and `fail_allocation` throw
+/// std::logic_error while a trial is open on the account, and so does a second `open_trial` on the account or the thread.
+/// Threads: make the first device before threads allocate, since LibTorch's way to set an allocator is not thread-safe.
+///
 /// Source: c10/core/Allocator.h, c10/core/CPUAllocator.h of LibTorch 2.11.
 class BudgetedCpuDevice : public MemoryDevice {
  public:
-  /// Allocation number `k` (from 1) of the next trial fails as if the budget were spent, once. Zero: none.
+  /// Allocation number `k` (from 1, refused ones counted) of the next trial fails as if the budget were spent, once; its
+  /// text says "(injected: allocation k of this trial)". Zero: none.  Throws: InvalidArgument for a negative number.
   virtual void fail_allocation(std::int64_t k) = 0;
 };
 
 /// `index` names the account, so that several devices (ranks in threads) may live in one process; torch's device is `cpu`.
 /// Budget none: the machine's memory (its cgroup's limit, where that is less).
-/// Throws: InvalidArgument for a budget of zero or less; std::logic_error if another copy of maxbatch in this process has
-/// installed its allocator already.
+/// Devices of one index share what is live, and may not have trials open at the same time.
+/// Throws: InvalidArgument for a budget of zero or less and for a negative index; std::logic_error if another copy of
+/// maxbatch in this process has installed its allocator already.
 std::shared_ptr<BudgetedCpuDevice> budgeted_cpu_device(std::optional<Bytes> budget = std::nullopt,
                                                        c10::DeviceIndex index = 0);
 

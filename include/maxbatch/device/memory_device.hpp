@@ -48,7 +48,8 @@ class TrialWindow {
   /// The budget and the counting of peaks end; frees are still followed.
   virtual void disarm() noexcept = 0;
 
-  /// What was allocated since the window was opened and is not freed yet: after a trial's clean-up, its leak.
+  /// What was allocated since the window was opened and is not freed yet, as the device rounds it; also after `disarm`.
+  /// After a trial's clean-up: its leak.
   virtual Bytes still_allocated() const noexcept = 0;
 };
 
