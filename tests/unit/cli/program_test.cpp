@@ -286,60 +286,59 @@ struct Mistake {
   std::string complaint;
 };
 
-class Mistakes : public Program, public testing::WithParamInterface<Mistake> {};
-
-TEST_P(Mistakes, AreOneSentenceBeforeAnyWork) {
-  auto const session = run(GetParam().arguments);
-  EXPECT_EQ(session.code, 2);
-  EXPECT_THAT(session.out, IsEmpty());
-  EXPECT_THAT(session.err, AllOf(StartsWith("maxbatch: "), HasSubstr(GetParam().complaint)));
-  EXPECT_EQ(std::count(session.err.begin(), session.err.end(), '\n'), 1) << session.err;
-  EXPECT_EQ(told_->times_made, 0);
-}
-
 std::vector<std::string> find_with(std::vector<std::string> more) {
   std::vector<std::string> arguments = {"find", "--model", "rows", "--budget", "64KiB"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    OnTheCommandLine, Mistakes,
-    testing::Values(
-        Mistake{{}, "give a command: find, table or models"},  //
-        Mistake{{"fnd"}, "'fnd' is not understood; did you mean 'find'?"},
-        Mistake{find_with({"--bugdet", "1GiB"}), "'--bugdet' is not understood; did you mean '--budget'?"},
-        Mistake{find_with({"--optimiser=sgd"}), "'--optimiser=sgd' is not understood; did you mean '--optimizer'?"},
-        Mistake{{"find", "--budget", "64KiB"}, "--model is required"},
-        Mistake{{"find", "--model", "row", "--budget", "64KiB"}, "there is no model 'row'; did you mean 'rows'?"},
-        Mistake{{"table", "--models", "rows,net"}, "there is no model 'net'"},
-        Mistake{find_with({"--device", "cuda:0"}), "--device 'cuda:0': this version answers for the cpu only"},
-        Mistake{find_with({"--device", "rtx-2080-ti"}),
-                "--device 'rtx-2080-ti': this version answers for the cpu only"},
-        Mistake{find_with({"--device", "cpuu"}), "--device 'cpuu' is not known; did you mean 'cpu'?"},
-        Mistake{{"find", "--model", "rows", "--budget", "lots"}, "--budget 'lots' is not an amount of memory"},
-        Mistake{{"table", "--budgets", "64KiB,"}, "--budgets '' is not an amount of memory"},
-        Mistake{find_with({"--headroom", "-1KiB"}), "--headroom"},
-        Mistake{find_with({"--headroom", "64KiB"}), "headroom"},
-        Mistake{find_with({"--optimizer", "adam"}), "--optimizer 'adam' is not known; did you mean 'adamw'?"},
-        Mistake{find_with({"--precision", "fp8"}), "--precision 'fp8' is not known"},
-        Mistake{find_with({"--min", "0"}), "--min '0' is not a whole number of at least 1"},
-        Mistake{find_with({"--min", "-4"}), "--min"}, Mistake{find_with({"--min"}), "--min needs a value"},
-        Mistake{find_with({"--max", "many"}), "--max 'many' is not a whole number"},
-        Mistake{find_with({"--min", "8", "--max", "4"}), "--min 8 is above --max 4"},
-        Mistake{find_with({"--multiple-of", "8", "--max", "7"}), "7"},
-        Mistake{find_with({"--effective-batch", "0"}), "--effective-batch '0'"},
-        Mistake{find_with({"--enough", "0"}), "--enough '0'"},
-        Mistake{find_with({"--probe-above", "x"}), "--probe-above 'x'"},
-        Mistake{find_with({"--steps", "0"}), "--steps '0'"},
-        Mistake{find_with({"--steps", "1"}), "--steps 1 would miss the optimizer's state"},
-        Mistake{find_with({"--accumulation", "0"}), "--accumulation '0'"},
-        Mistake{find_with({"--image-size", "64"}), "--image-size '64' is not height x width"},
-        Mistake{find_with({"--order", "train,test"}), "--order 'test' is not known"},
-        Mistake{find_with({"--max-seconds", "never"}), "--max-seconds 'never'"},
-        Mistake{find_with({"--max-trials", "0"}), "--max-trials '0'"},
-        Mistake{find_with({"--format", "yaml"}), "--format 'yaml' is not known; choose one of table, json"},
-        Mistake{find_with({"--log-level", "loud"}), "--log-level 'loud' is not known"}));
+// One test for all: a process of its own for each, as ctest runs tests, would load LibTorch forty times.
+TEST_F(Program, SaysWhatIsWrongInOneSentenceBeforeAnyWork) {
+  std::vector<Mistake> const mistakes = {
+      Mistake{{}, "give a command: find, table or models"},  //
+      Mistake{{"fnd"}, "'fnd' is not understood; did you mean 'find'?"},
+      Mistake{find_with({"--bugdet", "1GiB"}), "'--bugdet' is not understood; did you mean '--budget'?"},
+      Mistake{find_with({"--optimiser=sgd"}), "'--optimiser=sgd' is not understood; did you mean '--optimizer'?"},
+      Mistake{{"find", "--budget", "64KiB"}, "--model is required"},
+      Mistake{{"find", "--model", "row", "--budget", "64KiB"}, "there is no model 'row'; did you mean 'rows'?"},
+      Mistake{{"table", "--models", "rows,net"}, "there is no model 'net'"},
+      Mistake{find_with({"--device", "cuda:0"}), "--device 'cuda:0': this version answers for the cpu only"},
+      Mistake{find_with({"--device", "rtx-2080-ti"}), "--device 'rtx-2080-ti': this version answers for the cpu only"},
+      Mistake{find_with({"--device", "cpuu"}), "--device 'cpuu' is not known; did you mean 'cpu'?"},
+      Mistake{{"find", "--model", "rows", "--budget", "lots"}, "--budget 'lots' is not an amount of memory"},
+      Mistake{{"table", "--budgets", "64KiB,"}, "--budgets '' is not an amount of memory"},
+      Mistake{find_with({"--headroom", "-1KiB"}), "--headroom"},
+      Mistake{find_with({"--headroom", "64KiB"}), "headroom"},
+      Mistake{find_with({"--optimizer", "adam"}), "--optimizer 'adam' is not known; did you mean 'adamw'?"},
+      Mistake{find_with({"--precision", "fp8"}), "--precision 'fp8' is not known"},
+      Mistake{find_with({"--min", "0"}), "--min '0' is not a whole number of at least 1"},
+      Mistake{find_with({"--min", "-4"}), "--min"},
+      Mistake{find_with({"--min"}), "--min needs a value"},
+      Mistake{find_with({"--max", "many"}), "--max 'many' is not a whole number"},
+      Mistake{find_with({"--min", "8", "--max", "4"}), "--min 8 is above --max 4"},
+      Mistake{find_with({"--multiple-of", "8", "--max", "7"}), "7"},
+      Mistake{find_with({"--effective-batch", "0"}), "--effective-batch '0'"},
+      Mistake{find_with({"--enough", "0"}), "--enough '0'"},
+      Mistake{find_with({"--probe-above", "x"}), "--probe-above 'x'"},
+      Mistake{find_with({"--steps", "0"}), "--steps '0'"},
+      Mistake{find_with({"--steps", "1"}), "--steps 1 would miss the optimizer's state"},
+      Mistake{find_with({"--accumulation", "0"}), "--accumulation '0'"},
+      Mistake{find_with({"--image-size", "64"}), "--image-size '64' is not height x width"},
+      Mistake{find_with({"--order", "train,test"}), "--order 'test' is not known"},
+      Mistake{find_with({"--max-seconds", "never"}), "--max-seconds 'never'"},
+      Mistake{find_with({"--max-trials", "0"}), "--max-trials '0'"},
+      Mistake{find_with({"--format", "yaml"}), "--format 'yaml' is not known; choose one of table, json"},
+      Mistake{find_with({"--log-level", "loud"}), "--log-level 'loud' is not known"}};
+  for (auto const& [arguments, complaint] : mistakes) {
+    SCOPED_TRACE(testing::PrintToString(arguments));
+    auto const session = run(arguments);
+    EXPECT_EQ(session.code, 2);
+    EXPECT_THAT(session.out, IsEmpty());
+    EXPECT_THAT(session.err, AllOf(StartsWith("maxbatch: "), HasSubstr(complaint)));
+    EXPECT_EQ(std::count(session.err.begin(), session.err.end(), '\n'), 1) << session.err;
+    EXPECT_EQ(told_->times_made, 0);
+  }
+}
 
 }  // namespace
 }  // namespace maxbatch::test
