@@ -14,9 +14,7 @@ constexpr std::array<std::pair<Precision, std::string_view>, 4> kPrecisions = {
 template <typename Named>
 std::string_view name_of(Named const& names, typename Named::value_type::first_type value) {
   for (auto const& [known, name] : names) {
-    if (known == value) {
-      return name;
-    }
+    if (known == value) { return name; }
   }
   return "";
 }
@@ -24,9 +22,7 @@ std::string_view name_of(Named const& names, typename Named::value_type::first_t
 template <typename Named>
 std::optional<typename Named::value_type::first_type> value_of(Named const& names, std::string_view name) {
   for (auto const& [value, known] : names) {
-    if (known == name) {
-      return value;
-    }
+    if (known == name) { return value; }
   }
   return std::nullopt;
 }

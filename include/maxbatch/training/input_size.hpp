@@ -24,8 +24,8 @@ struct InputSizeOptions {
 struct InputSizeResult {
   std::optional<ImageSize> largest;  ///< landscape; none: nothing fits
   std::optional<ImageSize> next;     ///< the next size, where it was tried and failed
-  FinderResult finder;             ///< its batch sizes are the shorter sides in pixels
-  std::int64_t batch_size = 0;     ///< at which it was asked
+  FinderResult finder;               ///< its batch sizes are the shorter sides in pixels
+  std::int64_t batch_size = 0;       ///< at which it was asked
   /// As FinderResult::summary, with sizes in pixels.
   std::string summary() const;
 };
