@@ -2,6 +2,7 @@
 # brings the libraries and nothing else.
 option(MAXBATCH_CORE_ONLY "Build maxbatch::core only, without looking for LibTorch" OFF)
 option(MAXBATCH_BUILD_PROGRAM "Build the program maxbatch (needs LibTorch)" ${PROJECT_IS_TOP_LEVEL})
+option(MAXBATCH_BUILD_DRY_CUDA "Build maxbatch::dry_cuda, CUDA without a device (needs CUDA 13's headers, no nvcc)" OFF)
 option(MAXBATCH_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(MAXBATCH_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(MAXBATCH_BUILD_BENCHMARKS "Build the benchmarks" OFF)

@@ -1,0 +1,125 @@
+#include "dry_cuda/card_profile.hpp"
+#include "dry_cuda/entry_point.hpp"
+#include "dry_cuda/memory/card.hpp"
+#include "kernel_registry.hpp"
+#include "thread_error.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <mutex>
+
+namespace maxbatch::dry {
+namespace {
+
+/// For which architecture the code is that LibTorch's wheel for CUDA 13 holds and this card would load: the newest one that
+/// is not newer than the card. cub reads it and refuses what the card cannot run.
+int loaded_architecture(CardProfile const& card) {
+  constexpr std::array<int, 6> kInTheWheel = {75, 80, 86, 90, 100, 120};
+  auto const of_card = card.major * 10 + card.minor;
+  auto loaded = kInTheWheel.front();
+  for (auto const architecture : kInTheWheel) {
+    if (architecture <= of_card) { loaded = architecture; }
+  }
+  return loaded;
+}
+
+constexpr int kWarp = 32;
+
+}  // namespace
+
+cudaError_t symbol_address(void const* symbol, void** address) {
+  // From the upper end of the range that cuMemAddressReserve fills from the lower: addresses that nothing else is given.
+  constexpr Address kApart = 65536;
+  static auto* const mutex = new std::mutex;
+  static auto* const addresses = new std::map<void const*, Address>;
+  std::lock_guard<std::mutex> const lock(*mutex);
+  reserve_device_addresses();
+  auto const found = addresses->emplace(symbol, virtual_addresses().end - kApart * (addresses->size() + 1)).first;
+  *address = reinterpret_cast<void*>(found->second);  // NOLINT(performance-no-int-to-ptr)
+  return cudaSuccess;
+}
+
+int resident_blocks(int block_threads, std::size_t dynamic_shared_bytes) {
+  auto const& card = card_profile();
+  if (block_threads < 1 || block_threads > 1024) { return 0; }
+  if (dynamic_shared_bytes > static_cast<std::size_t>(card.shared_bytes_per_block_optin)) { return 0; }
+  // Registers are handed out by the warp, in units of 256.
+  constexpr int kWarpRegisters = (kAssumedRegisters * kWarp + 255) / 256 * 256;
+  auto const warps = (block_threads + kWarp - 1) / kWarp;
+  auto const by_threads = card.threads_per_multiprocessor / kWarp / warps;
+  auto const by_registers = card.registers_per_multiprocessor / (warps * kWarpRegisters);
+  auto blocks = std::min({by_threads, by_registers, card.blocks_per_multiprocessor});
+  if (dynamic_shared_bytes > 0) {
+    auto const reserved = card.major >= 8 ? std::int64_t{1024} : std::int64_t{0};
+    auto const per_block = static_cast<std::int64_t>(dynamic_shared_bytes) + reserved;
+    blocks = std::min(blocks, static_cast<int>(card.shared_bytes_per_multiprocessor / per_block));
+  }
+  return blocks;
+}
+
+}  // namespace maxbatch::dry
+
+using namespace maxbatch::dry;  // NOLINT(google-build-using-namespace): entry points live outside
+
+MAXBATCH_DRY_ENTRY cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void const* function) {
+  if (attributes == nullptr) { return finish(cudaErrorInvalidValue); }
+  if (auto const status = ready(); status != cudaSuccess) { return finish(status); }
+  if (auto const status = check_kernel(function); status != cudaSuccess) { return finish(status); }
+  *attributes = cudaFuncAttributes{};
+  attributes->maxThreadsPerBlock = 1024;
+  attributes->numRegs = kAssumedRegisters;
+  attributes->ptxVersion = loaded_architecture(card_profile());
+  attributes->binaryVersion = attributes->ptxVersion;
+  attributes->maxDynamicSharedSizeBytes = most_dynamic_shared_bytes(function);
+  attributes->preferredShmemCarveout = -1;
+  return cudaSuccess;
+}
+
+MAXBATCH_DRY_ENTRY cudaError_t cudaFuncSetAttribute(void const* function, cudaFuncAttribute attribute, int value) {
+  if (auto const status = ready(); status != cudaSuccess) { return finish(status); }
+  if (auto const status = check_kernel(function); status != cudaSuccess) { return finish(status); }
+  if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
+    if (value < 0 || value > card_profile().shared_bytes_per_block_optin) { return finish(cudaErrorInvalidValue); }
+    set_most_dynamic_shared_bytes(function, value);
+  }
+  return cudaSuccess;
+}
+MAXBATCH_DRY_ENTRY cudaError_t cudaFuncSetCacheConfig(void const* function, cudaFuncCache) {
+  return finish(check_kernel(function));
+}
+
+MAXBATCH_DRY_ENTRY cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, void const* function,
+                                                                                      int block_threads,
+                                                                                      std::size_t dynamic_shared_bytes,
+                                                                                      unsigned) {
+  if (blocks == nullptr) { return finish(cudaErrorInvalidValue); }
+  if (auto const status = check_kernel(function); status != cudaSuccess) { return finish(status); }
+  *blocks = resident_blocks(block_threads, dynamic_shared_bytes);
+  return finish(ready());
+}
+MAXBATCH_DRY_ENTRY cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void const* function,
+                                                                             int block_threads,
+                                                                             std::size_t dynamic_shared_bytes) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, block_threads, dynamic_shared_bytes,
+                                                                0);
+}
+MAXBATCH_DRY_ENTRY cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, void const*, cudaLaunchConfig_t const*) {
+  if (clusters == nullptr) { return finish(cudaErrorInvalidValue); }
+  *clusters = card_profile().multiprocessors / 2;
+  return finish(ready());
+}
+MAXBATCH_DRY_ENTRY cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes, void const*, int, int) {
+  if (bytes == nullptr) { return finish(cudaErrorInvalidValue); }
+  *bytes = static_cast<std::size_t>(card_profile().shared_bytes_per_block_optin);
+  return finish(ready());
+}
+
+/// Where a variable of a module lies on the card: an address that can be copied to and from, and no more.
+MAXBATCH_DRY_ENTRY cudaError_t cudaGetSymbolAddress(void** address, void const* symbol) {
+  if (address == nullptr || symbol == nullptr) { return finish(cudaErrorInvalidSymbol); }
+  if (auto const status = ready(); status != cudaSuccess) { return finish(status); }
+  return finish(symbol_address(symbol, address));
+}
