@@ -30,9 +30,9 @@ inline constexpr RealLibrary kCusparse{"libcusparse.so.12"};
 
 }  // namespace maxbatch::dry
 
-/// The real function behind our entry point NAME, looked up once: `real_function(kCudnn, cudnnGetVersion)()`.
-#define MAXBATCH_DRY_REAL(library, name)                                  \
-  ([]() -> decltype(&name) {                                              \
-    static auto const found = (library).function<decltype(&name)>(#name); \
-    return found;                                                         \
+/// The real function behind our entry point NAME, looked up once: MAXBATCH_DRY_REAL(kCudnn, cudnnGetVersion)().
+#define MAXBATCH_DRY_REAL(library, name)                                        \
+  ([]() -> decltype(&name) {                                                    \
+    static auto const real_##name = (library).function<decltype(&name)>(#name); \
+    return real_##name;                                                         \
   }())

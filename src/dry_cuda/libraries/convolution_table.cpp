@@ -1,0 +1,102 @@
+#include "dry_cuda/libraries/convolution_table.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <stdexcept>
+#include <system_error>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace maxbatch::dry {
+namespace {
+
+constexpr std::size_t kQuestionWords = 9;
+
+std::vector<std::string_view> words_of(std::string_view line) {
+  std::vector<std::string_view> words;
+  while (!line.empty()) {
+    std::size_t const end = std::min(line.find(' '), line.size());
+    if (end > 0) words.push_back(line.substr(0, end));
+    line.remove_prefix(std::min(end + 1, line.size()));
+  }
+  return words;
+}
+
+/// Takes the first line off `text`.
+std::string_view next_line(std::string_view& text) {
+  std::size_t const end = text.find('\n');
+  std::string_view const line = text.substr(0, end);
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  return line;
+}
+
+std::optional<std::int64_t> number(std::string_view word) {
+  std::int64_t value = 0;
+  auto const [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc{} || end != word.data() + word.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+void ConvolutionTable::add(std::string_view text) {
+  for (std::size_t line_number = 1; !text.empty(); ++line_number) {
+    auto const line = next_line(text);
+    auto const words = words_of(line);
+    if (words.empty() || words[0].front() == '#') continue;
+    std::vector<std::int64_t> answers;
+    bool understood = words.size() > kQuestionWords;
+    std::string question;
+    for (std::size_t i = 0; i < words.size() && understood; ++i) {
+      if (i < kQuestionWords) {
+        if (i > 0) question += ' ';
+        question += words[i];
+      } else if (auto const bytes = number(words[i])) {
+        answers.push_back(*bytes);
+      } else {
+        understood = false;
+      }
+    }
+    if (!understood) {
+      throw std::runtime_error("line " + std::to_string(line_number) +
+                               " of a convolution table is no question and answer: " + std::string(line));
+    }
+    answers_[question] = std::move(answers);
+  }
+}
+
+std::optional<std::int64_t> ConvolutionTable::find(std::string const& question, std::size_t rank) const {
+  auto const found = answers_.find(question);
+  if (found == answers_.end() || rank >= found->second.size()) return std::nullopt;
+  return found->second[rank];
+}
+
+std::string ConvolutionTable::header_value(std::string_view text, std::string_view key) {
+  std::string const beginning = "# " + std::string(key) + ": ";
+  while (!text.empty()) {
+    auto const line = next_line(text);
+    if (line.substr(0, beginning.size()) == beginning) return std::string(line.substr(beginning.size()));
+  }
+  return {};
+}
+
+void ConvolutionQuestionLog::write(std::string const& question) {
+  if (path_.empty()) return;
+  std::lock_guard<std::mutex> const lock(mutex_);
+  if (!written_.insert(question).second) return;
+  // Opened for each line: the program may fork, close every descriptor, or change its folder. A single write of a line is not
+  // torn by another process's.
+  int const file = open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  if (file < 0) return;
+  std::string const line = question + '\n';
+  [[maybe_unused]] auto const written = ::write(file, line.data(), line.size());
+  close(file);
+}
+
+std::size_t ConvolutionQuestionLog::count() const {
+  std::lock_guard<std::mutex> const lock(mutex_);
+  return written_.size();
+}
+
+}  // namespace maxbatch::dry

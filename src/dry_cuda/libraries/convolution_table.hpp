@@ -1,0 +1,68 @@
+#pragma once
+
+#include "dry_cuda/libraries/convolution_question.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace maxbatch::dry {
+
+/// Workspaces of convolutions as a real card gave them. Without a driver cuDNN withholds some engines for fp32, so that its
+/// plans, and their workspaces, are not always the card's.
+///
+/// Format: text, a line each. Empty lines and lines that begin with # say nothing. Any other line is a question as
+/// ConvolutionQuestion::text() writes it, and behind it the workspace in bytes of the first plan that the card's cuDNN could
+/// make, then those of the further plans in the heuristics' order as far as they are known:
+///   forward 16,128,32,32 128,128,3,3 1,1 1,1 1,1 contiguous half any 8683536
+/// The header of a table names the card and the cuDNN that answered: `# card: NVIDIA H200`, `# cudnn: 91900`.
+class ConvolutionTable {
+ public:
+  /// Adds what `text` holds; a later line goes before an earlier one of the same question.
+  /// Throws: std::runtime_error with the number of a line that is none of the above.
+  void add(std::string_view text);
+
+  /// The workspace of the plan `rank` that a card could make for this question (0: the first).
+  std::optional<std::int64_t> find(std::string const& question, std::size_t rank = 0) const;
+
+  std::size_t size() const { return answers_.size(); }
+
+  /// What a table's header says behind `# KEY:`, or nothing.
+  static std::string header_value(std::string_view text, std::string_view key);
+
+ private:
+  std::unordered_map<std::string, std::vector<std::int64_t>> answers_;
+};
+
+/// The questions that no table answered, each written once to a file that several processes may share: a line each, as the
+/// card's recorder reads them. Without a path nothing is written. Any thread.
+class ConvolutionQuestionLog {
+ public:
+  explicit ConvolutionQuestionLog(std::string path) : path_(std::move(path)) {}
+
+  void write(std::string const& question);
+  std::size_t count() const;
+
+ private:
+  std::string path_;
+  mutable std::mutex mutex_;
+  std::unordered_set<std::string> written_;
+};
+
+/// This process's table: those built in for its card and cuDNN, and over them the file MAXBATCH_CONVOLUTION_TABLE.
+ConvolutionTable const& convolution_table();
+
+/// This process's log: the file MAXBATCH_CONVOLUTION_QUESTIONS.
+ConvolutionQuestionLog& convolution_questions();
+
+/// The tables that the library brings along, as text. Written at build time from convolution_tables/.
+std::vector<std::string_view> built_in_convolution_tables();
+
+}  // namespace maxbatch::dry
