@@ -32,13 +32,15 @@ class Family:
     unsupported: str = ""
     library: str = ""
     per_thread: bool = False  # has a second name per function for the per-thread default stream
+    first_names: bool = False  # exports the first name of a function beside the second, which the header alone declares
     optional: bool = False  # the header may be missing: LibTorch can be built without the library
 
 
 FAMILIES = [
     Family("runtime", "cuda_runtime_api.h", r"cuda[A-Z]", "cudaError_t", "cudaSuccess", "cudaErrorNotSupported", "libcudart",
            per_thread=True),
-    Family("driver", "cuda.h", r"cu[A-Z]", "CUresult", "CUDA_SUCCESS", "CUDA_ERROR_NOT_SUPPORTED", "libcuda", per_thread=True),
+    Family("driver", "cuda.h", r"cu[A-Z]", "CUresult", "CUDA_SUCCESS", "CUDA_ERROR_NOT_SUPPORTED", "libcuda", per_thread=True,
+           first_names=True),
     Family("cublas", "cublas_api.h", r"cublas(?!Lt|Xt)", "cublasStatus_t", "CUBLAS_STATUS_SUCCESS",
            "CUBLAS_STATUS_NOT_SUPPORTED", "libcublas"),
     Family("cublasLt", "cublasLt.h", r"cublasLt", "cublasStatus_t", "CUBLAS_STATUS_SUCCESS", "CUBLAS_STATUS_NOT_SUPPORTED",
@@ -153,7 +155,7 @@ PROLOGUE = """\
 """
 
 
-def generated_source(family, functions, per_thread, answers):
+def generated_source(family, functions, aliases, answers):
     lines = [PROLOGUE.format(header=family.header)]
     # A header may declare a function and only then define a macro of its name, for its second version.
     lines += [f"#undef {name}\n" for name in functions if f"{name}_v2" in functions]
@@ -161,9 +163,10 @@ def generated_source(family, functions, per_thread, answers):
         answer, _ = answer_for(function.name, answers)
         if answer != "real":
             lines.append(f"MAXBATCH_DRY_DEFAULT {function.signature()} {{ {body(family, function, answer)} }}\n")
-    if per_thread:
-        lines.append("\n// The per-thread default stream is one more stream: no memory depends on which.\n")
-    for alias, function in per_thread.items():
+    if aliases:
+        lines.append("\n// Other names. The per-thread default stream is one more stream: no memory depends on which.\n")
+    lines += [f"#undef {name}\n" for name in aliases if not re.search("_pt[sd][sz]$", name)]
+    for alias, function in aliases.items():
         arguments = ", ".join(p.name or f"unnamed{i}" for i, p in enumerate(function.parameters))
         named = ", ".join(p.text if p.name else f"{p.text} unnamed{i}" for i, p in enumerate(function.parameters))
         lines.append(f"MAXBATCH_DRY_DEFAULT {function.returns} {alias}({named or 'void'}) "
@@ -172,7 +175,7 @@ def generated_source(family, functions, per_thread, answers):
 
 
 def read_family(family, compiler, include_dirs):
-    """(functions, per-thread aliases), or None when an optional header is missing."""
+    """(functions, other names of functions), or None when an optional header is missing."""
     if not any(os.path.exists(os.path.join(d, family.header)) for d in include_dirs):
         if family.optional:
             return None
@@ -189,6 +192,11 @@ def read_family(family, compiler, include_dirs):
             plain = re.sub(r"_(ptsz|ptds)$", "", name)
             if name not in functions and plain in functions:
                 aliases[name] = functions[plain]
+    if family.first_names:
+        for name, first in parse(["__CUDA_API_VERSION_INTERNAL"]).items():
+            second = functions.get(f"{name}_v2")
+            if name not in functions and second and [p.type for p in first.parameters] == [p.type for p in second.parameters]:
+                aliases[name] = second
     return functions, aliases
 
 
@@ -214,18 +222,18 @@ def main():
             continue
         read = read_family(family, options.compiler, options.include)
         answers = table.get(family.name, [])
-        functions, per_thread = read if read else ({}, {})
+        functions, aliases = read if read else ({}, {})
         stale = unused_patterns(functions, answers) if read else []
         if stale:
             print(f"answers.txt: [{family.name}] fits nothing in these headers: {' '.join(stale)}", file=sys.stderr)
         if options.list:
             for name in sorted(functions):
                 print(name, family.library, *answer_for(name, answers)[:1])
-            for alias in sorted(per_thread):
+            for alias in sorted(aliases):
                 print(alias, family.library, "forwarded")
         if options.output:
             os.makedirs(options.output, exist_ok=True)
-            text = generated_source(family, functions, per_thread, answers) if read else f"// <{family.header}> is missing.\n"
+            text = generated_source(family, functions, aliases, answers) if read else f"// <{family.header}> is missing.\n"
             write_if_changed(os.path.join(options.output, f"generated_{family.name}.cpp"), text)
 
 
