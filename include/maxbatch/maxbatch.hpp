@@ -10,4 +10,5 @@
 #include <maxbatch/report/result_json.hpp>
 #include <maxbatch/report/result_table.hpp>
 #include <maxbatch/search/batch_size_search.hpp>
+#include <maxbatch/simulation/card_catalogue.hpp>
 #include <maxbatch/training/max_batch_finder.hpp>

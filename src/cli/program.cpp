@@ -28,6 +28,7 @@ constexpr char const* kFooter =
     "  maxbatch find --model small_cnn --budget 64MiB   the largest batch, and what stops the next one\n"
     "  maxbatch find --model small_cnn --budget 64MiB --format json | jq .largest_batch_size\n"
     "  maxbatch table                                   every model under a row of budgets\n"
+    "  maxbatch cards 2080                              the cards that are known, with the source of each figure\n"
     "  maxbatch find --help                             all options of a command\n\n"
     "Exit codes:\n"
     "  0  an answer with its proof\n"
@@ -122,6 +123,7 @@ int run(int argc, char const* const* argv, models::ModelRegistry const& models, 
   add_find_command(app, command);
   add_table_command(app, command);
   add_models_command(app, command);
+  add_cards_command(app, command);
   app.require_subcommand(0, 1);
 
   try {
@@ -132,7 +134,7 @@ int run(int argc, char const* const* argv, models::ModelRegistry const& models, 
   } catch (CLI::ParseError const& error) {
     return say_bad_usage(err, complaint(app, error));
   } catch (UsageError const& error) { return say_bad_usage(err, error.what()); }
-  if (!command) { return say_bad_usage(err, "give a command: find, table or models"); }
+  if (!command) { return say_bad_usage(err, "give a command: find, table, models or cards"); }
 
   StatusStream status(err, kind);
   Log log(common.log_level, [&status](std::string_view line) { status.write_line(line); });
