@@ -21,7 +21,7 @@ function(_maxbatch_add_test_binary name)
     TEST_PREFIX "${name}."
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT 120
-    PROPERTIES TIMEOUT 300)
+    PROPERTIES TIMEOUT 900)
   # gtest_discover_tests cannot pass on a property that is a list (CMake 3.25), so ctest reads the labels afterwards.
   set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
   file(CONFIGURE OUTPUT "${labels_file}" @ONLY CONTENT [[
