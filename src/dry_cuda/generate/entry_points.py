@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import declarations
 
-ANSWERS = ("unsupported", "nothing", "kernel", "large-kernel", "zero-result", "no-scratch", "real")
+ANSWERS = ("unsupported", "nothing", "kernel", "large-kernel", "zero-result", "no-scratch", "measured", "real")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -118,6 +118,22 @@ def failing_value(family, function):
     return "{}"
 
 
+def measured(function):
+    """Looks a solver's scratch size up by its matrix: parameters m, n, batchSize, and dataTypeA of the functions of any type."""
+    names = {p.name for p in function.parameters}
+    outputs = size_outputs(function)
+    if "n" not in names or not outputs:
+        raise SystemExit(f"answers.txt: {function.name} is measured, but has no n or no size: {function.signature()}")
+    name = re.sub(r"^cusolverDn|_bufferSize$", "", function.name)
+    key = f'maxbatch::dry::solver_key("{name}", dataTypeA)' if "dataTypeA" in names else f'"{name}"'
+    batch = "batchSize" if "batchSize" in names else "1"
+    lines = [f'maxbatch_dry_note_defaulted("{function.name}");',
+             f"auto const size = maxbatch::dry::solver_sizes().find({key}, {'m' if 'm' in names else 'n'}, n, {batch});"]
+    for output, part in zip(outputs, ("on_card", "on_host")):
+        lines.append(f"if ({output} != nullptr) *{output} = static_cast<std::decay_t<decltype(*{output})>>(size.{part});")
+    return " ".join(lines)
+
+
 def body(family, function, answer):
     succeeds = function.returns.replace(" ", "") == family.status.replace(" ", "")
     name = f'"{function.name}"'
@@ -130,6 +146,8 @@ def body(family, function, answer):
             raise SystemExit(f"answers.txt: {function.name} is no-scratch, but returns no size: {function.signature()}")
         zeros = " ".join(f"if ({o} != nullptr) *{o} = 0;" for o in outputs)
         return f"maxbatch_dry_note_defaulted({name}); {zeros} return {family.success};"
+    if answer == "measured":
+        return f"{measured(function)} return {family.success};"
     if answer == "zero-result":
         outputs = {p.name: p.type for p in function.parameters if p.name in ("result", "info")}
         if not outputs or any("void" in t.split() for t in outputs.values()):
@@ -148,6 +166,9 @@ PROLOGUE = """\
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/libraries/calls.hpp"
 #include "dry_cuda/libraries/cublas_handle.hpp"
+#include "dry_cuda/libraries/measured_sizes.hpp"
+
+#include <type_traits>
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"

@@ -38,6 +38,8 @@ std::optional<RecurrentNetwork> network_of(cudnnRNNDescriptor_t descriptor) {
   network.biases = bias == CUDNN_RNN_NO_BIAS ? 0 : bias == CUDNN_RNN_DOUBLE_BIAS ? 2 : 1;
   network.bias_of_input = bias != CUDNN_RNN_SINGLE_REC_BIAS;
   network.directions = direction == CUDNN_BIDIRECTIONAL ? 2 : 1;
+  // In bfloat16 the persistent algorithms took no more than the standard one.
+  network.persistent = algorithm != CUDNN_RNN_ALGO_STANDARD && type != CUDNN_DATA_BFLOAT16;
   network.skips_input = input_mode == CUDNN_SKIP_INPUT;
   network.element_bytes = type == CUDNN_DATA_DOUBLE ? 8 : type == CUDNN_DATA_FLOAT ? 4 : 2;
   network.input = input;

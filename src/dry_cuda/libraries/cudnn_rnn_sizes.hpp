@@ -11,6 +11,7 @@ struct RecurrentNetwork {
   std::int64_t biases = 2;      ///< for each gate: of the input, of the recurrence, or both
   bool bias_of_input = true;    ///< with one bias: whose
   std::int64_t directions = 1;  ///< 2 if bidirectional
+  bool persistent = false;      ///< its kernels keep the recurrent weights
   bool skips_input = false;     ///< the first layer has no input matrices
   std::int64_t element_bytes = 4;
   std::int64_t input = 0;

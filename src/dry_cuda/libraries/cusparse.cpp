@@ -81,6 +81,34 @@ ProductSizes& product_sizes() {
   return *sizes;
 }
 
+// Note [Scratch of sparse products].
+// measured/cusparse_sizes.txt is what an H200 said. The buffers are tables of where a block of the work begins.
+std::int64_t blocks(std::int64_t nonzeros, std::int64_t of) { return (nonzeros + of - 1) / of; }
+
+std::size_t scratch_of_vector_product(cusparseConstSpMatDescr_t matrix) {
+  cusparseFormat_t format{};
+  MAXBATCH_DRY_REAL(kCusparse, cusparseSpMatGetFormat)(matrix, &format);
+  auto const nonzeros = size_of(matrix).nonzeros;
+  auto const bytes =
+      format == CUSPARSE_FORMAT_COO ? 540 + 16 * (nonzeros / 2048) : 4 * (blocks(nonzeros, 4096) + 1) + 3;
+  return static_cast<std::size_t>(bytes);
+}
+
+std::size_t scratch_of_product(cusparseConstSpMatDescr_t matrix, cusparseConstDnMatDescr_t dense) {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t leading = 0;
+  void const* values = nullptr;
+  cudaDataType type{};
+  cusparseOrder_t order{};
+  MAXBATCH_DRY_REAL(kCusparse, cusparseConstDnMatGet)(dense, &rows, &columns, &leading, &values, &type, &order);
+  cusparseFormat_t format{};
+  MAXBATCH_DRY_REAL(kCusparse, cusparseSpMatGetFormat)(matrix, &format);
+  if (columns == 1) return scratch_of_vector_product(matrix);
+  if (format == CUSPARSE_FORMAT_COO) return 0;
+  return static_cast<std::size_t>(4 * blocks(size_of(matrix).nonzeros, 24) + 3);
+}
+
 }  // namespace
 }  // namespace maxbatch::dry
 
@@ -130,6 +158,46 @@ MAXBATCH_DRY_ENTRY cusparseStatus_t cusparseXbsrsm2_zeroPivot(cusparseHandle_t h
 MAXBATCH_DRY_ENTRY cusparseStatus_t cusparseXbsrsv2_zeroPivot(cusparseHandle_t handle, bsrsv2Info_t, int* position) {
   if (handle == nullptr) return CUSPARSE_STATUS_NOT_INITIALIZED;
   tell(handle, position, -1);
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+MAXBATCH_DRY_ENTRY cusparseStatus_t cusparseSpMV_bufferSize(cusparseHandle_t, cusparseOperation_t, void const*,
+                                                            cusparseConstSpMatDescr_t matrix, cusparseConstDnVecDescr_t,
+                                                            void const*, cusparseDnVecDescr_t, cudaDataType,
+                                                            cusparseSpMVAlg_t, std::size_t* bytes) {
+  if (bytes == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
+  *bytes = scratch_of_vector_product(matrix);
+  return CUSPARSE_STATUS_SUCCESS;
+}
+MAXBATCH_DRY_ENTRY cusparseStatus_t cusparseSpMM_bufferSize(cusparseHandle_t, cusparseOperation_t, cusparseOperation_t,
+                                                            void const*, cusparseConstSpMatDescr_t matrix,
+                                                            cusparseConstDnMatDescr_t dense, void const*,
+                                                            cusparseDnMatDescr_t, cudaDataType, cusparseSpMMAlg_t,
+                                                            std::size_t* bytes) {
+  if (bytes == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
+  *bytes = scratch_of_product(matrix, dense);
+  return CUSPARSE_STATUS_SUCCESS;
+}
+MAXBATCH_DRY_ENTRY cusparseStatus_t cusparseSDDMM_bufferSize(cusparseHandle_t, cusparseOperation_t, cusparseOperation_t,
+                                                             void const*, cusparseConstDnMatDescr_t,
+                                                             cusparseConstDnMatDescr_t, void const*,
+                                                             cusparseSpMatDescr_t, cudaDataType, cusparseSDDMMAlg_t,
+                                                             std::size_t* bytes) {
+  if (bytes == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
+  *bytes = 1;
+  return CUSPARSE_STATUS_SUCCESS;
+}
+// Sorting: the keys and where they were, twice, and up to 1.3 KB that the rule leaves out.
+MAXBATCH_DRY_ENTRY cusparseStatus_t cusparseXcsrsort_bufferSizeExt(cusparseHandle_t, int, int, int nonzeros, int const*,
+                                                                   int const*, std::size_t* bytes) {
+  if (bytes == nullptr || nonzeros < 0) return CUSPARSE_STATUS_INVALID_VALUE;
+  *bytes = static_cast<std::size_t>(nonzeros) * 20 + 1024;
+  return CUSPARSE_STATUS_SUCCESS;
+}
+MAXBATCH_DRY_ENTRY cusparseStatus_t cusparseXcoosort_bufferSizeExt(cusparseHandle_t, int, int, int nonzeros, int const*,
+                                                                   int const*, std::size_t* bytes) {
+  if (bytes == nullptr || nonzeros < 0) return CUSPARSE_STATUS_INVALID_VALUE;
+  *bytes = static_cast<std::size_t>(nonzeros) * 16 + 1024;
   return CUSPARSE_STATUS_SUCCESS;
 }
 

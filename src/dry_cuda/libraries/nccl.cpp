@@ -3,6 +3,7 @@
 // this rank knows: frameworks compare shapes and settings that way, and would give up over a difference.
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/memory/known_bytes.hpp"
+#include "dry_cuda/report/call_notes.hpp"
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -155,6 +156,14 @@ MAXBATCH_DRY_ENTRY ncclResult_t ncclCommRegister(ncclComm_t, void* buffer, std::
   return ncclSuccess;
 }
 MAXBATCH_DRY_ENTRY ncclResult_t ncclCommDeregister(ncclComm_t, void*) { return ncclSuccess; }
+
+// Communication begun by kernels. Declared in NCCL's header for device code, which only nvcc reads.
+MAXBATCH_DRY_ENTRY ncclResult_t ncclDevCommCreate(ncclComm_t, void const*, void*) {
+  return refuse("ncclDevCommCreate", ncclInvalidUsage);
+}
+MAXBATCH_DRY_ENTRY ncclResult_t ncclDevCommDestroy(ncclComm_t, void const*) {
+  return refuse("ncclDevCommDestroy", ncclInvalidUsage);
+}
 
 MAXBATCH_DRY_ENTRY ncclResult_t ncclMemAlloc(void** pointer, std::size_t bytes) {
   return cudaMalloc(pointer, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;

@@ -52,9 +52,10 @@ def recurrent():
     dnn.cudnnDropoutGetStatesSize(handle, c.byref(states))
     print("dropout states", states.value, "multiprocessors", torch.cuda.get_device_properties(0).multi_processor_count)
     lines, offsets = [], []
-    # As LibTorch asks: float with and without TF32, half standard and persistent, bfloat16, double.
-    types = ((0, 0, 0), (0, 3, 0), (2, 1, 0), (2, 1, 1), (9, 0, 0), (1, 0, 0))
-    shapes = [(i, h, p, n) for i in (40, 128) for h, p in ((64, 64), (100, 100), (128, 128), (512, 512), (128, 32))
+    # As LibTorch asks: float with and without TF32, half standard and persistent, bfloat16, double; algorithm 3 is for small
+    # hidden sizes.
+    types = ((0, 0, 0), (0, 3, 0), (2, 1, 0), (2, 1, 1), (9, 0, 0), (1, 0, 0), (0, 0, 3), (0, 3, 3), (2, 1, 3), (9, 0, 3), (1, 0, 3))
+    shapes = [(i, h, p, n) for i in (40, 128) for h, p in ((64, 64), (100, 100), (128, 128), (256, 256), (512, 512), (128, 32))
               for n in (1, 2, 3)]
     for mode, bidirectional, (data_type, math, algorithm) in itertools.product((0, 1, 2, 3), (0, 1), types):
         for inputs, hidden, projected, layers in shapes:
@@ -188,8 +189,89 @@ def fourier():
     return lines
 
 
+def temporal():
+    """Connectionist temporal classification."""
+    dnn = library("libcudnn.so.9")
+    handle = created(dnn.cudnnCreate)
+    lines = []
+    for algorithm, steps, batch, alphabet, label in itertools.product((0, 1), (10, 50, 200), (1, 4, 16), (20, 100), (1, 5, 10, 40)):
+        descriptor = created(dnn.cudnnCreateCTCLossDescriptor)
+        dnn.cudnnSetCTCLossDescriptor_v9(descriptor, 0, 1, 0, label)
+        shape, strides = (c.c_int * 3)(steps, batch, alphabet), (c.c_int * 3)(batch * alphabet, alphabet, 1)
+        tensor = created(dnn.cudnnCreateTensorDescriptor)
+        dnn.cudnnSetTensorNdDescriptor(tensor, 0, 3, shape, strides)
+        work = size()
+        status = dnn.cudnnGetCTCLossWorkspaceSize_v8(handle, algorithm, descriptor, tensor, tensor, c.byref(work))
+        lines.append((algorithm, steps, batch, alphabet, label, work.value if status == 0 else -status))
+    return lines
+
+
+def batch_norm():
+    dnn = library("libcudnn.so.9")
+    handle = created(dnn.cudnnCreate)
+    lines = []
+    sizes = [(n, c_, h) for n in (1, 2, 8, 32, 64) for c_ in (3, 4, 16, 32, 64, 96, 128, 256, 512, 1024, 2048) for h in (1, 7, 14, 32, 56, 112)]
+    for mode, kind, (n, channels, side) in itertools.product((1, 2), (0, 2), sizes):
+        if n * channels * side * side > 1 << 27:
+            continue
+        x, s = created(dnn.cudnnCreateTensorDescriptor), created(dnn.cudnnCreateTensorDescriptor)
+        shape = (c.c_int * 4)(n, channels, side, side)
+        last = (c.c_int * 4)(channels * side * side, 1, side * channels, channels)
+        first = (c.c_int * 4)(channels * side * side, side * side, side, 1)
+        dnn.cudnnSetTensorNdDescriptor(x, kind, 4, shape, last if mode == 2 else first)
+        dnn.cudnnDeriveBNTensorDescriptor(s, x, mode)
+        forward, backward, reserve = size(), size(), size()
+        a = dnn.cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(handle, mode, 0, x, None, x, s, None, c.byref(forward))
+        b = dnn.cudnnGetBatchNormalizationBackwardExWorkspaceSize(handle, mode, 0, x, x, x, None, x, s, None, c.byref(backward))
+        r = dnn.cudnnGetBatchNormalizationTrainingExReserveSpaceSize(handle, mode, 0, None, x, c.byref(reserve))
+        lines.append((mode, kind, n, channels, side, forward.value if a == 0 else -a, backward.value if b == 0 else -b,
+                      reserve.value if r == 0 else -r))
+    return lines
+
+
+def sparse():
+    sp = library("libcusparse.so.12")
+    handle = created(sp.cusparseCreate)
+    memory = torch.zeros(1 << 20, device="cuda")
+    p = c.c_void_p(memory.data_ptr())
+    one = c.c_float(1)
+    lines = []
+    q = c.c_int64
+    for rows, per_row, columns in itertools.product((10, 100, 1000, 5000), (1, 3, 20), (1, 8, 32, 100)):
+        nonzeros = rows * min(rows, per_row)
+        def csr():
+            return created(sp.cusparseCreateCsr, q(rows), q(rows), q(nonzeros), p, p, p, 2, 2, 0, 0)
+        def coo():
+            return created(sp.cusparseCreateCoo, q(rows), q(rows), q(nonzeros), p, p, p, 2, 0, 0)
+        dense = [created(sp.cusparseCreateDnMat, q(rows), q(columns), q(columns), p, 0, 2) for _ in range(2)]
+        across = created(sp.cusparseCreateDnMat, q(columns), q(rows), q(rows), p, 0, 2)
+        vectors = [created(sp.cusparseCreateDnVec, q(rows), p, 0) for _ in range(2)]
+        for name, matrix in (("csr", csr()), ("coo", coo())):
+            work = size()
+            for algorithm in (0, 1, 2, 3, 4, 5, 6):
+                if sp.cusparseSpMM_bufferSize(handle, 0, 0, c.byref(one), matrix, dense[0], c.byref(one), dense[1], 0, algorithm, c.byref(work)) == 0:
+                    lines.append((f"SpMM-{name}-{algorithm}", rows, nonzeros, columns, work.value))
+            if columns == 1 and sp.cusparseSpMV_bufferSize(handle, 0, c.byref(one), matrix, vectors[0], c.byref(one), vectors[1], 0, 0, c.byref(work)) == 0:
+                lines.append((f"SpMV-{name}", rows, nonzeros, 1, work.value))
+        work = size()
+        if sp.cusparseSDDMM_bufferSize(handle, 0, 0, c.byref(one), dense[0], across, c.byref(one), csr(), 0, 0, c.byref(work)) == 0:
+            lines.append(("SDDMM-csr", rows, nonzeros, columns, work.value))
+        if columns == 1:
+            sp.cusparseXcsrsort_bufferSizeExt(handle, rows, rows, nonzeros, p, p, c.byref(work))
+            lines.append(("csrsort", rows, nonzeros, 1, work.value))
+            sp.cusparseXcoosort_bufferSizeExt(handle, rows, rows, nonzeros, p, p, c.byref(work))
+            lines.append(("coosort", rows, nonzeros, 1, work.value))
+            d = created(sp.cusparseCreateMatDescr)
+            sp.cusparseScsrgeam2_bufferSizeExt(handle, rows, rows, c.byref(one), d, nonzeros, p, p, p, c.byref(one), d, nonzeros, p, p, p, d, p, p, p, c.byref(work))
+            lines.append(("csrgeam2", rows, nonzeros, 1, work.value))
+    return lines
+
+
 def main():
     folder = sys.argv[1]
+    write(folder, "bn_sizes.txt", "mode (1 spatial, 2 persistent and channels last) type N C side : forward, backward, reserve bytes", batch_norm())
+    write(folder, "cusparse_sizes.txt", "function rows nonzeros columns : bytes", sparse())
+    write(folder, "ctc_sizes.txt", "algorithm steps batch alphabet longest-label : bytes, or -status", temporal())
     answers, offsets = recurrent()
     write(folder, "rnn_sizes.txt", "mode bidirectional type math algorithm input hidden projected layers steps batch layout : weights, then "
           "workspace and reserve for inference and for training", answers)
