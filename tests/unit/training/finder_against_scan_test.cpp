@@ -43,12 +43,22 @@ TrialOutcome run_once(Model const& model, std::int64_t size, Bytes budget) {
 
 class FinderAgainstScan : public ::testing::TestWithParam<std::string> {
  protected:
+  // Tiny tensors: a second thread would mostly wait, and on a busy machine for long.
+  void SetUp() override {
+    threads_ = at::get_num_threads();
+    at::set_num_threads(1);
+  }
+  void TearDown() override { at::set_num_threads(threads_); }
+
   static Model model() {
     auto const name = GetParam();
     if (name == "small_cnn") { return {models::small_cnn(), small_images()}; }
     if (name == "small_transformer") { return {models::small_transformer(), Recipe{}}; }
     return {test::data_dependent_model(5), Recipe{}, 40};
   }
+
+ private:
+  int threads_ = 1;
 };
 
 TEST_P(FinderAgainstScan, AgreesForEveryBudget) {
