@@ -124,6 +124,9 @@ int run(int argc, char const* const* argv, models::ModelRegistry const& models, 
   add_table_command(app, command);
   add_models_command(app, command);
   add_cards_command(app, command);
+#if defined(MAXBATCH_HAS_DRY_RUN)
+  add_dry_run_command(app, command);
+#endif
   app.require_subcommand(0, 1);
 
   try {

@@ -18,7 +18,7 @@ struct CardProfile {
   std::int64_t shared_bytes_per_multiprocessor = 233472;
   std::int64_t shared_bytes_per_block_optin = 232448;
   std::int64_t l2_bytes = 62914560;
-  int memory_bus_bits = 6144;
+  int memory_bus_bits = 6016;
   int clock_khz = 1980000;
   int memory_clock_khz = 3201000;
   bool ecc = true;

@@ -6,8 +6,6 @@
 #include <cuda_runtime_api.h>
 
 #include <cstring>
-#include <mutex>
-#include <set>
 #include <string>
 
 #include <dlfcn.h>
@@ -35,18 +33,10 @@ void* find_driver_function(char const* name) {
   return nullptr;
 }
 
-/// Refused by name, once the name is known to live for ever.
-void note_missing(char const* name) {
-  static auto* const mutex = new std::mutex;
-  static auto* const names = new std::set<std::string>;
-  std::lock_guard<std::mutex> const lock(*mutex);
-  maxbatch_dry_note_refused(names->insert(name).first->c_str());
-}
-
 cudaError_t look_up(char const* name, void** function, cudaDriverEntryPointQueryResult* result) {
   if (name == nullptr || function == nullptr) { return cudaErrorInvalidValue; }
   *function = find_driver_function(name);
-  if (*function == nullptr) { note_missing(name); }
+  if (*function == nullptr) { note_missing_entry_point(name); }
   if (result != nullptr) {
     *result = *function == nullptr ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;
   }
@@ -67,7 +57,7 @@ MAXBATCH_DRY_ENTRY CUresult cuGetProcAddress(char const* name, void** function, 
                                              CUdriverProcAddressQueryResult* result) {
   if (name == nullptr || function == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
   *function = find_driver_function(name);
-  if (*function == nullptr) { note_missing(name); }
+  if (*function == nullptr) { note_missing_entry_point(name); }
   if (result != nullptr) {
     *result = *function == nullptr ? CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND : CU_GET_PROC_ADDRESS_SUCCESS;
   }

@@ -41,6 +41,9 @@ bool note(char const* name, CallNote kind) {
 }
 
 }  // namespace
+
+void note_missing_entry_point(char const* name) { note(name, CallNote::missing); }
+
 }  // namespace maxbatch::dry
 
 extern "C" void maxbatch_dry_note_refused(char const* name) {

@@ -32,7 +32,7 @@ struct DeviceRecord {
   RefusedRequest last_refused;
 };
 
-enum class CallNote : std::int32_t { none, refused, defaulted };
+enum class CallNote : std::int32_t { none, refused, defaulted, missing };
 
 struct CallRecord {
   std::array<char, 84> name{};

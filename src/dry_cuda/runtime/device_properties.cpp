@@ -55,10 +55,8 @@ std::optional<int> attribute_of_profile(CardProfile const& card, int attribute, 
     case cudaDevAttrClusterLaunch: return card.major >= 9 && card.major != 12 ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED: return card.major >= 9 ? 1 : 0;
     case cudaDevAttrSingleToDoublePrecisionPerfRatio: return card.major == 9 || card.major == 10 ? 2 : 64;
-    case cudaDevAttrPciBusId: return device + 6;
-    case cudaDevAttrPciDeviceId: return 0;
-    case cudaDevAttrGpuPciDeviceId:
-    case cudaDevAttrGpuPciSubsystemId: return std::nullopt;
+    case cudaDevAttrPciBusId: return 0;
+    case cudaDevAttrPciDeviceId: return device + 6;
     default: return std::nullopt;
   }
 }

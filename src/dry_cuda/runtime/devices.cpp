@@ -107,7 +107,7 @@ MAXBATCH_DRY_ENTRY cudaError_t cudaDeviceDisablePeerAccess(int peer) {
 MAXBATCH_DRY_ENTRY cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
   if (text == nullptr || length < 1) { return finish(cudaErrorInvalidValue); }
   if (!is_device(device)) { return finish(cudaErrorInvalidDevice); }
-  std::snprintf(text, static_cast<std::size_t>(length), "0000:%02X:00.0", static_cast<unsigned>(device + 6));
+  std::snprintf(text, static_cast<std::size_t>(length), "0000:00:%02X.0", static_cast<unsigned>(device + 6));
   return finish(ready());
 }
 
