@@ -11,6 +11,7 @@ namespace {
 // prime factor needs a longer convolution. The lengths 500 and 10,000 took a buffer where 1,000 and 100 took none, which the
 // rule below does not know.
 constexpr std::int64_t kLongestInOnePass = 16384;
+constexpr std::int64_t kLongestHalfInOnePass = 8192;
 constexpr std::int64_t kLargestPrimeInOnePass = 4096;
 constexpr std::int64_t kLargestSmallPrime = 127;
 
@@ -45,7 +46,7 @@ std::int64_t scratch_of(FourierTransform const& transform) {
   if (!is_complex && prime > kLargestSmallPrime) {
     return transform.complex_bytes * batch * (prime > kLargestPrimeInOnePass ? length * 26 / 5 : 2 * length + 3);
   }
-  if (length <= kLongestInOnePass) return 0;
+  if (length <= (transform.complex_bytes == 4 ? kLongestHalfInOnePass : kLongestInOnePass)) return 0;
   return transform.complex_bytes * transform.batch * (is_complex ? length : length / 2 + 1);
 }
 

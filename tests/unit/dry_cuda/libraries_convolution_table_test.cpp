@@ -1,0 +1,123 @@
+#include "dry_cuda/libraries/convolution_question.hpp"
+#include "dry_cuda/libraries/convolution_table.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <unistd.h>
+
+namespace maxbatch::dry {
+namespace {
+
+ConvolutionQuestion some_question() {
+  ConvolutionQuestion question;
+  question.input = {16, 128, 32, 32};
+  question.filter = {128, 128, 3, 3};
+  question.stride = question.padding = question.dilation = {1, 1};
+  question.type = "half";
+  question.math = "any";
+  return question;
+}
+
+TEST(ConvolutionQuestion, IsTheLineOfATable) {
+  EXPECT_EQ(some_question().text(), "forward 16,128,32,32 128,128,3,3 1,1 1,1 1,1 contiguous half any");
+}
+
+TEST(ConvolutionQuestion, IsCompleteOnlyWithPartsThatFit) {
+  EXPECT_TRUE(some_question().is_complete());
+  auto question = some_question();
+  question.stride = {1};
+  EXPECT_FALSE(question.is_complete());
+  question = some_question();
+  question.filter.clear();
+  EXPECT_FALSE(question.is_complete());
+  question = some_question();
+  question.type.clear();
+  EXPECT_FALSE(question.is_complete());
+}
+
+TEST(ConvolutionTable, AnswersTheFirstPlanAndThoseBehindIt) {
+  ConvolutionTable table;
+  table.add("# card: a card\n\n" + some_question().text() + " 100 20 3\n");
+  EXPECT_EQ(table.find(some_question().text()), 100);
+  EXPECT_EQ(table.find(some_question().text(), 2), 3);
+  EXPECT_EQ(table.find(some_question().text(), 3), std::nullopt);
+  auto other = some_question();
+  other.channels_last = true;
+  EXPECT_EQ(table.find(other.text()), std::nullopt);
+}
+
+TEST(ConvolutionTable, BelievesTheLaterLine) {
+  ConvolutionTable table;
+  table.add(some_question().text() + " 1\n");
+  table.add(some_question().text() + " 2");
+  EXPECT_EQ(table.find(some_question().text()), 2);
+  EXPECT_EQ(table.size(), 1U);
+}
+
+TEST(ConvolutionTable, RefusesALineThatIsNone) {
+  for (std::string const line : {"forward 1,2 3", "forward a b c d e f g h", "hello"}) {
+    ConvolutionTable table;
+    EXPECT_THAT([&] { table.add("# one\n" + line + "\n"); },
+                testing::ThrowsMessage<std::runtime_error>(testing::HasSubstr("line 2")))
+        << line;
+  }
+  ConvolutionTable table;
+  EXPECT_THROW(table.add(some_question().text() + " -5\n"), std::runtime_error);
+}
+
+TEST(ConvolutionTable, KnowsItsHeader) {
+  std::string const text = "# a table\n# card: NVIDIA H200\n# cudnn: 91900\n";
+  EXPECT_EQ(ConvolutionTable::header_value(text, "card"), "NVIDIA H200");
+  EXPECT_EQ(ConvolutionTable::header_value(text, "cudnn"), "91900");
+  EXPECT_EQ(ConvolutionTable::header_value(text, "driver"), "");
+}
+
+TEST(ConvolutionTable, ComesWithTheH200s) {
+  auto const tables = built_in_convolution_tables();
+  ASSERT_FALSE(tables.empty());
+  EXPECT_EQ(ConvolutionTable::header_value(tables[0], "card"), "NVIDIA H200");
+  ConvolutionTable table;
+  for (auto const text : tables) table.add(text);
+  EXPECT_GT(table.size(), 1000U);
+  EXPECT_EQ(table.find("forward 16,128,32,32 128,128,3,3 1,1 1,1 1,1 contiguous bfloat16 any"), 8683536);
+}
+
+TEST(ConvolutionQuestionLog, WritesEachQuestionOnceWhateverTheThread) {
+  std::string path = testing::TempDir() + "maxbatch_questions_XXXXXX";
+  int const file = mkstemp(path.data());
+  ASSERT_GE(file, 0);
+  close(file);
+  {
+    ConvolutionQuestionLog log(path);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        for (int question = 0; question < 50; ++question) log.write("question " + std::to_string(question));
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(log.count(), 50U);
+  }
+  std::ifstream read(path);
+  int lines = 0;
+  for (std::string line; std::getline(read, line); ++lines) EXPECT_THAT(line, testing::StartsWith("question "));
+  EXPECT_EQ(lines, 50);
+  std::remove(path.c_str());
+}
+
+TEST(ConvolutionQuestionLog, WritesNothingWithoutAPath) {
+  ConvolutionQuestionLog log("");
+  log.write("question");
+  EXPECT_EQ(log.count(), 0U);
+}
+
+}  // namespace
+}  // namespace maxbatch::dry
