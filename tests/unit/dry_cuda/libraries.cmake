@@ -32,3 +32,20 @@ if(TARGET torch)
       ${dry_cuda_headers})
   set_tests_properties(dry_cuda_libraries_exports PROPERTIES LABELS unit TIMEOUT 120)
 endif()
+
+# Python: operators' peaks against those of an H200, where LibTorch came as a wheel and its Python stands beside it.
+if(TARGET torch)
+  get_target_property(torch_library torch LOCATION)
+  get_filename_component(torch_lib_dir "${torch_library}" DIRECTORY)
+  get_filename_component(python_with_torch "${torch_lib_dir}/../../../../../bin/python" ABSOLUTE)
+  if(EXISTS "${python_with_torch}")
+    add_test(
+      NAME dry_cuda_libraries_peaks
+      COMMAND
+        ${CMAKE_COMMAND} -E env LD_PRELOAD=$<TARGET_FILE:maxbatch_dry_cuda> MAXBATCH_CARD=h200
+        # LibTorch opens its solvers by name.
+        LD_LIBRARY_PATH=${torch_lib_dir}:${torch_lib_dir}/../../nvidia/cu13/lib "${python_with_torch}"
+        "${CMAKE_CURRENT_SOURCE_DIR}/libraries_peaks.py" --compare "${CMAKE_CURRENT_SOURCE_DIR}/libraries_peaks_h200.txt")
+    set_tests_properties(dry_cuda_libraries_peaks PROPERTIES LABELS unit TIMEOUT 300)
+  endif()
+endif()
