@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 // Complete here and nowhere else: cuBLAS declares it, and leaves it to the library.
 struct cublasContext {
@@ -64,6 +65,27 @@ cublasStatus_t copy_matrix(std::int64_t rows, std::int64_t columns, std::int64_t
 cublasStatus_t copy_vector(std::int64_t count, std::int64_t element_size, void const* from, std::int64_t from_increment,
                            void* to, std::int64_t to_increment, cudaMemcpyKind kind) {
   return copy_matrix(1, count, element_size, from, from_increment, to, to_increment, kind);
+}
+
+std::size_t bytes_of(cudaDataType type) {
+  switch (type) {
+    case CUDA_R_16F:
+    case CUDA_R_16BF: return 2;
+    case CUDA_R_32F:
+    case CUDA_C_16F:
+    case CUDA_C_16BF: return 4;
+    case CUDA_R_64F:
+    case CUDA_C_32F: return 8;
+    default: return 16;
+  }
+}
+
+/// A scalar product: bytes on the card, or a zero on the host, as is all that is read from a card.
+cublasStatus_t scalar_product(cublasHandle_t handle, void* result, cudaDataType type) {
+  if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+  note_kernel();
+  if (results_are_on_host(handle) && result != nullptr) std::memset(result, 0, bytes_of(type));
+  return CUBLAS_STATUS_SUCCESS;
 }
 
 constexpr auto kToCard = cudaMemcpyHostToDevice;
@@ -160,4 +182,13 @@ MAXBATCH_DRY_ENTRY cublasStatus_t cublasSetMatrixAsync(int rows, int cols, int s
 MAXBATCH_DRY_ENTRY cublasStatus_t cublasGetMatrixAsync(int rows, int cols, int size, void const* a, int lda, void* b,
                                                        int ldb, cudaStream_t) {
   return copy_matrix(rows, cols, size, a, lda, b, ldb, kToHost);
+}
+
+MAXBATCH_DRY_ENTRY cublasStatus_t cublasDotEx(cublasHandle_t handle, int, void const*, cudaDataType, int, void const*,
+                                              cudaDataType, int, void* result, cudaDataType type, cudaDataType) {
+  return scalar_product(handle, result, type);
+}
+MAXBATCH_DRY_ENTRY cublasStatus_t cublasDotcEx(cublasHandle_t handle, int, void const*, cudaDataType, int, void const*,
+                                               cudaDataType, int, void* result, cudaDataType type, cudaDataType) {
+  return scalar_product(handle, result, type);
 }
