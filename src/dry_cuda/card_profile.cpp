@@ -1,11 +1,13 @@
 #include "card_profile.hpp"
 
 #include "dry_cuda/activation/environment.hpp"
+#include <maxbatch/simulation/card_catalogue.hpp>
 
 #include <charconv>
 #include <fstream>
 #include <functional>
 #include <map>
+#include <sstream>
 #include <stdexcept>
 #include <string_view>
 
@@ -84,12 +86,12 @@ void fill_in(CardProfile& card) {
 
 }  // namespace
 
-CardProfile read_card_profile(std::string const& path) {
-  std::ifstream file(path);
-  if (!file) { throw std::runtime_error("the card profile " + path + " cannot be read"); }
+namespace {
+
+CardProfile read_lines(std::istream& lines, std::string const& path) {
   CardProfile card;
   std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
+  for (int number = 1; std::getline(lines, line); ++number) {
     auto const text = trimmed(std::string_view(line).substr(0, line.find('#')));
     if (text.empty()) { continue; }
     auto const where = path + ", line " + std::to_string(number) + ": '" + std::string(text) + "'";
@@ -105,17 +107,25 @@ CardProfile read_card_profile(std::string const& path) {
   return card;
 }
 
+}  // namespace
+
+CardProfile read_card_profile(std::string const& path) {
+  std::ifstream file(path);
+  if (!file) { throw std::runtime_error("the card profile " + path + " cannot be read"); }
+  return read_lines(file, path);
+}
+
+CardProfile catalogued_card_profile(std::string const& name) {
+  std::istringstream text(card_profile_text(CardCatalogue::built_in().find(name)));
+  return read_lines(text, name);
+}
+
 CardProfile const& card_profile() {
   static CardProfile const card = [] {
     auto const& path = environment().card_profile_path;
-    if (path.empty()) {
-      CardProfile built_in;
-      fill_in(built_in);
-      return built_in;
-    }
     try {
-      return read_card_profile(path);
-    } catch (std::runtime_error const& error) { end_with_sentence(error.what()); }
+      return path.empty() ? catalogued_card_profile(environment().card_name) : read_card_profile(path);
+    } catch (std::exception const& error) { end_with_sentence(error.what()); }
   }();
   return card;
 }

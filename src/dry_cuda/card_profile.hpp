@@ -34,13 +34,16 @@ struct CardProfile {
   std::int64_t cublas_handle_bytes = std::int64_t{64} << 20;
 };
 
-/// The card of this process: the file MAXBATCH_CARD_PROFILE, else the built-in H200. Read once. A file that cannot be read
-/// ends the process with one sentence: there is no card without it.
+/// The card of this process: the file MAXBATCH_CARD_PROFILE, else the catalogue's card of the name MAXBATCH_CARD. Read once.
+/// What cannot be read ends the process with one sentence: there is no card without it.
 CardProfile const& card_profile();
 
 /// Reads `key = value` lines, a key for each field above by its name; `#` begins a comment. What is not named keeps its
 /// default.
 /// Throws: std::runtime_error with the offending line.
 CardProfile read_card_profile(std::string const& path);
+
+/// Throws: UnknownCard.
+CardProfile catalogued_card_profile(std::string const& name);
 
 }  // namespace maxbatch::dry

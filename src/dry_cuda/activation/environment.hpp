@@ -22,6 +22,11 @@ constexpr int kMostDevices = 8;
 
 Environment const& environment();
 
+/// Without one there is no device.
+inline bool names_a_card(Environment const& environment) {
+  return !environment.card_name.empty() || !environment.card_profile_path.empty();
+}
+
 /// Says `sentence` on standard error and ends the process: for what leaves no dry card to run on.
 [[noreturn]] void end_with_sentence(std::string const& sentence);
 

@@ -12,7 +12,8 @@
 
 namespace {
 
-using Dlopen = void* (*)(char const*, int);
+// noexcept, as dlopen is: a call that might throw needs this frame, and would be no tail call.
+using Dlopen = void* (*)(char const*, int) noexcept;
 
 bool begins_with(char const* text, char const* beginning) {
   return std::strncmp(text, beginning, std::strlen(beginning)) == 0;

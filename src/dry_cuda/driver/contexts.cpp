@@ -22,7 +22,7 @@ namespace {
 
 std::array<char, kMostDevices> contexts{};  // whose addresses are the primary contexts' handles
 
-bool is_device(int device) { return device >= 0 && device < environment().devices; }
+bool is_device(int device) { return ready() == cudaSuccess && device >= 0 && device < environment().devices; }
 
 CUcontext primary_context(int device) {
   return reinterpret_cast<CUcontext>(&contexts.at(static_cast<std::size_t>(device)));

@@ -139,6 +139,7 @@ MAXBATCH_DRY_ENTRY CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, st
   if (property->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
     return refuse("cuMemCreate of host memory", CUDA_ERROR_NOT_SUPPORTED);
   }
+  if (auto const status = ready(); status != cudaSuccess) { return static_cast<CUresult>(status); }
   auto const device = property->location.id;
   if (device < 0 || device >= environment().devices) { return CUDA_ERROR_INVALID_DEVICE; }
   if (!Card::at(device).take(static_cast<std::int64_t>(bytes))) { return CUDA_ERROR_OUT_OF_MEMORY; }

@@ -81,7 +81,7 @@ ProcessRecord& process_record() {
     claimed.devices = environment().devices;
     claimed.budget_bytes = environment().budget_bytes.value_or(-1);
     claimed.seed = static_cast<std::int64_t>(environment().seed);
-    copy_text(claimed.card, card_profile().name);
+    if (names_a_card(environment())) { copy_text(claimed.card, card_profile().name); }
     copy_text(claimed.command, command_line());
     if (environment().report_at_exit && environment().report_page_path.empty()) {
       std::atexit(report_on_standard_error);

@@ -25,7 +25,7 @@ void after_fork_in_child() {
 bool is_named() {
   static bool const named = [] {
     pthread_atfork(nullptr, nullptr, after_fork_in_child);
-    return !environment().card_name.empty() || !environment().card_profile_path.empty();
+    return names_a_card(environment());
   }();
   return named;
 }
