@@ -346,7 +346,7 @@ inline constexpr CardRow kCardRows[] = {
      {9, 0}, 132, 61440, 6016, 1785, 2619, kEcc, 94, mib(95320),
      published("PyTorch 2.13.0+cu130: \"NVIDIA H100 NVL, 95320MiB\""), kDataCentre},
     {"h200", "h200-sxm", "NVIDIA H200",
-     {9, 0}, 132, 61440, 6144, 1980, 3201, kEcc, 141, 150109880320,
+     {9, 0}, 132, 61440, 6016, 1980, 3201, kEcc, 141, 150109880320,
      measured("on an H200, driver 580.159.04, CUDA 13.0"),
      measured("on an H200, driver 580.159.04, CUDA 13.0")},
     {"gh200-96gb", "gh200", "NVIDIA GH200 480GB",
