@@ -2,7 +2,6 @@
 # brings the libraries and nothing else.
 option(MAXBATCH_CORE_ONLY "Build maxbatch::core only, without looking for LibTorch" OFF)
 option(MAXBATCH_BUILD_PROGRAM "Build the program maxbatch (needs LibTorch)" ${PROJECT_IS_TOP_LEVEL})
-option(MAXBATCH_BUILD_DRY_CUDA "Build maxbatch::dry_cuda, CUDA without a device (needs CUDA 13's headers, no nvcc)" OFF)
 option(MAXBATCH_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(MAXBATCH_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(MAXBATCH_BUILD_BENCHMARKS "Build the benchmarks" OFF)
@@ -10,6 +9,16 @@ option(MAXBATCH_INSTALL "Make install rules" ${PROJECT_IS_TOP_LEVEL})
 option(MAXBATCH_PRECOMPILE_TORCH "Precompile <torch/torch.h> once (690 MB, saves 10 s per source)" ${PROJECT_IS_TOP_LEVEL})
 option(MAXBATCH_WARNINGS_AS_ERRORS "Warnings in our own code are errors" ${PROJECT_IS_TOP_LEVEL})
 set(MAXBATCH_SANITIZE "" CACHE STRING "Sanitizers for everything built here, as -fsanitize takes them: address,undefined")
+
+# Loaded ahead of everything into other programs, where a sanitizer's runtime cannot follow; and its headers come with
+# LibTorch.
+if(PROJECT_IS_TOP_LEVEL AND NOT MAXBATCH_SANITIZE AND NOT MAXBATCH_CORE_ONLY)
+  set(dry_cuda_default ON)
+else()
+  set(dry_cuda_default OFF)
+endif()
+option(MAXBATCH_BUILD_DRY_CUDA "Build maxbatch::dry_cuda and `maxbatch dry-run`: CUDA 13 without a device (no nvcc needed)"
+       ${dry_cuda_default})
 
 include(GNUInstallDirs)
 
