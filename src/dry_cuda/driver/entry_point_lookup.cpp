@@ -63,3 +63,11 @@ MAXBATCH_DRY_ENTRY CUresult cuGetProcAddress(char const* name, void** function, 
   }
   return *function == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
 }
+
+/// Private tables: libraries look for them as they are loaded and do without. We have none and imitate none. No call that
+/// the program made, so it is not announced on standard error.
+MAXBATCH_DRY_ENTRY CUresult cuGetExportTable(void const** table, CUuuid const*) {
+  if (table != nullptr) { *table = nullptr; }
+  note_missing_entry_point("cuGetExportTable");
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
