@@ -84,7 +84,7 @@ class NextSize {
     }
     if (best <= good) {  // said to be the boundary: the next size proves it; stride out while it keeps fitting
       if (prediction.at_most && top > good) { return is_narrow ? good + 1 : halve(good, top); }
-      auto const stride = stride_up_ == 0 ? 1 : std::max(stride_up_, good / kCloseBy);
+      auto const stride = stride_up_ == 0 ? 1 : std::min(std::max(stride_up_, good / kCloseBy), bad - good);
       stride_up_ = 2 * stride;
       return bad_failed ? std::min(good + stride, stride == 1 ? good + 1 : halve(good, bad))
                         : std::min(good + stride, bad - 1);
@@ -92,7 +92,7 @@ class NextSize {
     // Said to be at or beyond a size that failed. What the readings still allow below it comes first, then close by.
     if (!bad_failed) { return bad - 1; }
     if (safe <= bad - 1) { return halve(std::max(safe - 1, good), bad - 1); }
-    auto const stride = std::max({stride_down_, bad / kCloseBy, std::int64_t{1}});
+    auto const stride = std::min(std::max({stride_down_, bad / kCloseBy, std::int64_t{1}}), bad - good);
     stride_down_ = 2 * stride;
     return std::max(bad - stride, stride == 1 ? good + 1 : halve(good, bad - 1));
   }
