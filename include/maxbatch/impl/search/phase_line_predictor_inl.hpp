@@ -144,7 +144,6 @@ MAXBATCH_INLINE PhaseLinePredictor::Range PhaseLinePredictor::range_of(Trend con
   // The steepest and flattest lines through two windows bound every line through both; beyond the readings the tightest
   // pair decides.
   double at_least = 0;
-  double steepest_flat = 0;
   for (std::size_t i = 0; i < readings.size(); ++i) {
     for (auto j = i + 1; j < readings.size(); ++j) {
       auto const run = readings[j].work - readings[i].work;
@@ -155,12 +154,11 @@ MAXBATCH_INLINE PhaseLinePredictor::Range PhaseLinePredictor::range_of(Trend con
       at_least = std::max(at_least, steepest > 0 ? readings[j].work + (limit - value) / steepest : detail::kInfinity);
       if (flattest > 0) {
         range.at_most = std::min(range.at_most, readings[j].work + (limit - (value - trend.window)) / flattest);
-        steepest_flat = std::max(steepest_flat, flattest);
+        range.grows = true;
       }
     }
   }
   range.at_least = at_least;
-  range.grows = steepest_flat > 0;
   auto const run = readings.back().work - readings.front().work;
   auto const slope = static_cast<double>(readings.back().bytes - readings.front().bytes) / run;
   if (range.grows && slope > 0) {
