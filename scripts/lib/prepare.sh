@@ -43,7 +43,7 @@ install_packages() {
 
 # install_build_packages [TOOL...]: all that a build needs, and these programs, which are packages of the same name.
 install_build_packages() {
-  local packages=(libcli11-dev libgmock-dev libgtest-dev libspdlog-dev nlohmann-json3-dev) tool
+  local packages=(libcli11-dev libgmock-dev libgtest-dev libspdlog-dev nlohmann-json3-dev zlib1g-dev) tool
   # Tools from elsewhere serve as well.
   for tool in ccache cmake g++ git "$@"; do
     command -v "$tool" >/dev/null || packages+=("$tool")
