@@ -1,65 +1,23 @@
+#include "../training/json_values.hpp"
 #include <maxbatch/report/result_json.hpp>
 #include <maxbatch/report/version.hpp>
-
-#include <nlohmann/json.hpp>
 
 namespace maxbatch {
 namespace {
 
-using Json = nlohmann::ordered_json;  // a reader finds the answer above the trials
-
-template <typename Value>
-Json or_null(std::optional<Value> const& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-Json or_null(std::optional<Bytes> const& amount) { return amount ? Json(amount->count) : Json(nullptr); }
-
-/// All zero stands for "not measured".
-Json bytes_of(MemoryPeaks const& peaks, Bytes MemoryPeaks::*which) {
-  return peaks == MemoryPeaks{} ? Json(nullptr) : Json((peaks.*which).count);
-}
-
-void add_peaks(Json& object, MemoryPeaks const& peaks) {
-  object["peak_reserved_bytes"] = bytes_of(peaks, &MemoryPeaks::reserved);
-  object["peak_active_bytes"] = bytes_of(peaks, &MemoryPeaks::active);
-  object["peak_allocated_bytes"] = bytes_of(peaks, &MemoryPeaks::allocated);
-  object["peak_requested_bytes"] = bytes_of(peaks, &MemoryPeaks::requested);
-}
-
-void add_failed_request(Json& object, std::optional<FailedRequest> const& failed) {
-  object["failed_request_bytes"] = failed ? Json(failed->requested.count) : Json(nullptr);
-  object["failed_segment_bytes"] = failed ? or_null(failed->segment) : Json(nullptr);
-  object["short_by_at_least_bytes"] = failed ? or_null(failed->short_by_at_least) : Json(nullptr);
-  object["failed_phase"] = failed ? Json(to_string(failed->phase)) : Json(nullptr);
-}
+using detail::add_failed_request;
+using detail::add_peaks;
+using detail::dump;
+using detail::Json;
+using detail::or_null;
 
 Json json_of(TrialRecord const& record) {
-  auto const& outcome = record.outcome;
   Json trial;
   trial["batch_size"] = record.batch_size;
   trial["purpose"] = to_string(record.purpose);
-  trial["outcome"] = to_string(outcome.verdict);
-  trial["reason"] = outcome.reason;
-  trial["steps"] = outcome.steps;
   trial["seconds"] = record.seconds;
-  add_peaks(trial, outcome.peaks);
-  add_failed_request(trial, outcome.failed_request);
-  trial["allocation_retries"] = outcome.allocation_retries;
-  trial["reduced_workspaces"] = outcome.reduced_workspaces;
-  trial["phases"] = Json::object();
-  for (auto const& [phase, peaks] : outcome.phases) {
-    add_peaks(trial["phases"][std::string(to_string(phase))], peaks);
-  }
+  detail::add_outcome(trial, record.outcome);
   return trial;
-}
-
-Json json_of(Recipe const& recipe) {
-  Json json;
-  json["optimizer"] = to_string(recipe.optimizer);
-  json["precision"] = to_string(recipe.precision);
-  json["accumulation"] = recipe.accumulation;
-  json["image_size"] = recipe.image_size ? Json{recipe.image_size->height, recipe.image_size->width} : Json(nullptr);
-  return json;
 }
 
 /// What was asked. The finder's budget has the headroom taken off; the report says the whole, as the user gave it.
@@ -73,7 +31,7 @@ Json json_of_question(FinderResult const& result, ReportSubject const& subject) 
   json["budget_bytes"] =
       result.device.budget ? Json((*result.device.budget + result.headroom).count) : Json(result.device.total.count);
   json["headroom_bytes"] = result.headroom.count;
-  json["recipe"] = json_of(subject.recipe);
+  json["recipe"] = detail::recipe_to_json(subject.recipe);
   json["effective_batch"] = or_null(subject.effective_batch);
   return json;
 }
@@ -109,15 +67,12 @@ Json json_of(FinderResult const& result, ReportSubject const& subject) {
   return json;
 }
 
-/// Texts of exceptions may hold anything; a broken byte must not cost the user the answer.
-std::string dump(Json const& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace); }
-
 }  // namespace
 
 std::string to_json(FinderResult const& result, ReportSubject const& subject) {
   auto json = json_of(result, subject);
   json["version"] = version();
-  return dump(json);
+  return dump(json, 2);
 }
 
 std::string to_json(std::vector<ReportEntry> const& entries, std::string const& note) {
@@ -136,7 +91,7 @@ std::string to_json(std::vector<ReportEntry> const& entries, std::string const& 
     }
   }
   json["version"] = version();
-  return dump(json);
+  return dump(json, 2);
 }
 
 }  // namespace maxbatch

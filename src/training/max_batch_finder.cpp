@@ -51,7 +51,7 @@ FinderResult MaxBatchFinder::find_largest(StepSource const& source) {
   plan.image_size = source.image_size;
   detail::SearchSession session(*device_, options_, plan, preserved_,
                                 {source.own_step, source.make_step, source.prepare_step});
-  return session.run(options_.search, predictor_.get(), observer_.get(), /*exponent=*/1.0);
+  return session.run(driver_, options_.search, predictor_.get(), observer_.get(), /*exponent=*/1.0);
 }
 
 InputSizeResult MaxBatchFinder::find_largest_image(StepSource const& source, InputSizeOptions const& options) {
@@ -79,7 +79,7 @@ InputSizeResult MaxBatchFinder::find_largest_image(StepSource const& source, Inp
   detail::SearchSession session(*device_, options_, plan, preserved_,
                                 {source.own_step, source.make_step, source.prepare_step});
   InputSizeResult result;
-  result.finder = session.run(search, predictor_.get(), observer_.get(), /*exponent=*/2.0);
+  result.finder = session.run(driver_, search, predictor_.get(), observer_.get(), /*exponent=*/2.0);
   auto const landscape_of = [&](std::optional<std::int64_t> shorter) {
     return shorter ? std::optional(ImageSize{*shorter, longer_side(*shorter)}) : std::nullopt;
   };

@@ -43,4 +43,12 @@ std::string summarise(FinderResult const& result, std::function<std::string(std:
   return text;
 }
 
+std::vector<std::string> warnings_of(SearchResult const& result) {
+  std::vector<std::string> all;
+  for (auto const size : result.spurious_failures) {
+    all.push_back("size " + std::to_string(size) + " failed once for memory and then passed twice");
+  }
+  return all;
+}
+
 }  // namespace maxbatch::detail

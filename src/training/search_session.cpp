@@ -2,8 +2,8 @@
 
 #include "budget_guard.hpp"
 #include "finder_checks.hpp"
+#include "result_sentences.hpp"
 #include <maxbatch/search/allowed_sizes.hpp>
-#include <maxbatch/search/batch_size_search.hpp>
 #include <maxbatch/search/errors.hpp>
 #include <maxbatch/search/phase_line_predictor.hpp>
 
@@ -25,8 +25,8 @@ Bytes SearchSession::usable_budget() const {
   return budget - options_.headroom;
 }
 
-FinderResult SearchSession::run(SearchOptions search, PeakPredictor* predictor, SearchObserver* observer,
-                                double exponent) {
+FinderResult SearchSession::run(Driver const& driver, SearchOptions search, PeakPredictor* predictor,
+                                SearchObserver* observer, double exponent) {
   auto const smallest = AllowedSizes(search).at(0);  // refuses options that contradict each other before work starts
   auto const budget = usable_budget();
   PhaseLinePredictor lines(budget, exponent);
@@ -50,8 +50,8 @@ FinderResult SearchSession::run(SearchOptions search, PeakPredictor* predictor, 
   };
 
   FinderResult result;
-  result.search = search_largest_batch_size([this, smallest](std::int64_t size) { return probe(size, smallest); },
-                                            search, predictor != nullptr ? predictor : &lines, &leaks);
+  result.search = driver([this, smallest](std::int64_t size) { return probe(size, smallest); }, search,
+                         predictor != nullptr ? predictor : &lines, &leaks);
   if (leaks.must_stop()) { result.search.reason = "the search was ended: " + leaks.describe(); }
   result.device = device_.describe();
   result.headroom = options_.headroom;
@@ -100,9 +100,7 @@ std::vector<std::string> SearchSession::warnings(SearchResult const& result) con
     all.push_back("in " + std::to_string(swallowed_) +
                   " trial(s) the step caught an out-of-memory failure and returned: it does not count as fitting");
   }
-  for (auto const size : result.spurious_failures) {
-    all.push_back("size " + std::to_string(size) + " failed once for memory and then passed twice");
-  }
+  for (auto& warning : warnings_of(result)) { all.push_back(std::move(warning)); }
   return all;
 }
 

@@ -5,6 +5,7 @@
 #include "trial_plan.hpp"
 #include "trial_runner.hpp"
 #include <maxbatch/device/memory_device.hpp>
+#include <maxbatch/search/batch_size_search.hpp>
 #include <maxbatch/search/peak_predictor.hpp>
 #include <maxbatch/search/search_observer.hpp>
 #include <maxbatch/search/search_options.hpp>
@@ -32,7 +33,10 @@ class SearchSession {
   SearchSession(MemoryDevice& device, FinderOptions const& options, TrialPlan plan, PreservedState const& preserved,
                 Source source);
 
-  FinderResult run(SearchOptions search, PeakPredictor* predictor, SearchObserver* observer, double exponent);
+  using Driver = std::function<SearchResult(Probe const&, SearchOptions const&, PeakPredictor*, SearchObserver*)>;
+
+  FinderResult run(Driver const& driver, SearchOptions search, PeakPredictor* predictor, SearchObserver* observer,
+                   double exponent);
 
  private:
   TrialOutcome probe(std::int64_t size, std::int64_t smallest);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <maxbatch/device/memory_device.hpp>
+#include <maxbatch/search/batch_size_search.hpp>
 #include <maxbatch/search/peak_predictor.hpp>
 #include <maxbatch/search/search_observer.hpp>
 #include <maxbatch/training/finder_options.hpp>
@@ -66,6 +67,14 @@ class MaxBatchFinder {
     return *this;
   }
 
+  /// In place of `search_largest_batch_size`: who decides which sizes run, such as a process that asks this one. Called
+  /// once, with the probe and what the built-in search would have been given.
+  using SearchDriver = std::function<SearchResult(Probe const&, SearchOptions const&, PeakPredictor*, SearchObserver*)>;
+  MaxBatchFinder& drive_with(SearchDriver driver) {
+    driver_ = std::move(driver);
+    return *this;
+  }
+
   /// Throws: InvalidArgument; std::logic_error when nothing was said of preserving, or captured state lives on another
   /// device; StepNeverRan when a step did nothing on the device; whatever the step throws that is not about memory, at the
   /// smallest size. The caller's state is put back on every way out.
@@ -125,6 +134,7 @@ class MaxBatchFinder {
   bool preserve_nothing_ = false;
   std::shared_ptr<SearchObserver> observer_;
   std::shared_ptr<PeakPredictor> predictor_;
+  SearchDriver driver_ = search_largest_batch_size;
 };
 
 }  // namespace maxbatch
