@@ -2,6 +2,7 @@
 
 #include <maxbatch/bytes.hpp>
 #include <maxbatch/config.hpp>
+#include <maxbatch/simulation/device_address.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -32,7 +33,7 @@ std::optional<TraceAction> parse_trace_action(std::string_view text);
 
 /// One line of the allocator's history.
 struct TraceEvent {
-  std::uint64_t address = 0;
+  DeviceAddress address = 0;
   std::int64_t size = 0;     // bytes
   std::int64_t time_us = 0;  // since the epoch, or whatever start the source has; 0: unknown
   std::uint32_t label = 0;   // into AllocationTrace::labels: what asked for it (an operator, a module, a source line)
@@ -91,7 +92,7 @@ std::string_view to_string(TraceWorld world);
 struct TraceBlock {
   enum class State : std::uint8_t { inactive, allocated, pending_free };
 
-  std::uint64_t address = 0;
+  DeviceAddress address = 0;
   std::int64_t size = 0;            // bytes
   std::int64_t requested_size = 0;  // bytes; of what is not inactive
   State state = State::inactive;
@@ -103,7 +104,7 @@ struct TraceBlock {
 
 /// What the allocator held at one moment. The blocks lie side by side and cover the mapped part.
 struct TraceSegment {
-  std::uint64_t address = 0;
+  DeviceAddress address = 0;
   std::int64_t size = 0;     // bytes
   std::uint16_t stream = 0;  // into AllocationTrace::streams
   std::uint8_t pool = 0;     // into AllocationTrace::pools
@@ -117,43 +118,34 @@ struct TraceSegment {
   }
 };
 
-/// A private pool's id: a graph's, or a MemPool's.
-struct TracePoolId {
-  std::uint64_t first = 0;
-  std::uint64_t second = 0;
-
-  friend bool operator==(TracePoolId a, TracePoolId b) { return a.first == b.first && a.second == b.second; }
-};
-
 /// What one device's caching allocator did, event by event.
 ///
 /// A plain value. Recorders append to `events`, which costs 32 bytes each; strings, stream handles and pool ids are kept
 /// once.
 struct AllocationTrace {
   std::vector<TraceEvent> events;
-  std::vector<TraceMark> marks;               // ascending by TraceMark::event
-  std::vector<std::uint64_t> streams = {0};   // handles, in the order that they were met in after the default stream
-  std::vector<std::string> labels = {""};     // [0]: no label
-  std::vector<TracePoolId> pools = {{0, 0}};  // [0]: the default pools
-  std::vector<TraceSegment>
-      initial_segments;  // what existed before the first event; empty: recorded from the beginning
+  std::vector<TraceMark> marks;  // ascending by TraceMark::event
+  std::vector<StreamHandle> streams = {kDefaultStream};
+  std::vector<std::string> labels = {""};       // [0]: no label
+  std::vector<PrivatePoolId> pools = {{0, 0}};  // [0]: the default pools
+  /// What existed before the first event. Empty: recorded from the beginning.
+  std::vector<TraceSegment> initial_segments;
 
   int device_index = 0;
   std::string device_name;            // empty: unknown
   std::optional<Bytes> total_memory;  // of the device
-  std::optional<Bytes>
-      limit;  // what the allocator might reserve while recording (the memory fraction's); none: unknown
-  std::string allocator_settings;  // as in PYTORCH_CUDA_ALLOC_CONF; empty: unknown or the defaults
+  std::optional<Bytes> limit;         // on reserved bytes while recording; none: unknown
+  std::string allocator_settings;     // as in PYTORCH_CUDA_ALLOC_CONF; empty: unknown, or the defaults
   TraceWorld world = TraceWorld::unknown;
 
   /// The index of `handle` in `streams`, which it is added to if it is new.
   /// Throws: std::length_error where there are more than 65,535.
-  std::uint16_t stream_index(std::uint64_t handle);
+  std::uint16_t stream_index(StreamHandle handle);
   /// The index of `text` in `labels`, likewise. Linear in the number of labels: keep a map of your own for many.
   std::uint32_t label_index(std::string_view text);
   /// The index of `id` in `pools`, likewise.
   /// Throws: std::length_error where there are more than 255.
-  std::uint8_t pool_index(TracePoolId id);
+  std::uint8_t pool_index(PrivatePoolId id);
 
   /// The last `statistics` mark's value of that name.
   std::optional<std::int64_t> last_statistic(std::string_view name) const;

@@ -30,7 +30,7 @@ std::string_view to_string(TraceFormat format);
 std::optional<TraceFormat> parse_trace_format(std::string_view text);
 
 struct TraceReadOptions {
-  /// A compressed file that unpacks to more is refused.
+  /// What is larger is refused: a file, what a compressed one unpacks to, and what the objects of a snapshot take.
   Bytes max_unpacked = Bytes{std::int64_t{4} << 30};
 };
 

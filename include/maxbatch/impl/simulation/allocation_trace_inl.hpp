@@ -62,7 +62,7 @@ MAXBATCH_INLINE std::optional<std::int64_t> TraceMark::statistic(std::string_vie
   return std::nullopt;
 }
 
-MAXBATCH_INLINE std::uint16_t AllocationTrace::stream_index(std::uint64_t handle) {
+MAXBATCH_INLINE std::uint16_t AllocationTrace::stream_index(StreamHandle handle) {
   return detail::index_in<std::uint16_t>(streams, handle, "streams");
 }
 
@@ -70,7 +70,7 @@ MAXBATCH_INLINE std::uint32_t AllocationTrace::label_index(std::string_view text
   return detail::index_in<std::uint32_t>(labels, text, "labels");
 }
 
-MAXBATCH_INLINE std::uint8_t AllocationTrace::pool_index(TracePoolId id) {
+MAXBATCH_INLINE std::uint8_t AllocationTrace::pool_index(PrivatePoolId id) {
   return detail::index_in<std::uint8_t>(pools, id, "private pools");
 }
 

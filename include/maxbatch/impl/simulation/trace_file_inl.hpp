@@ -1,6 +1,10 @@
 #pragma once
 
 #include <maxbatch/impl/simulation/gzip.hpp>
+#include <maxbatch/impl/simulation/memory_snapshot_reader.hpp>
+#include <maxbatch/impl/simulation/memory_snapshot_writer.hpp>
+#include <maxbatch/impl/simulation/pickle_reader.hpp>
+#include <maxbatch/impl/simulation/trace_binary.hpp>
 #include <maxbatch/impl/simulation/trace_csv.hpp>
 #include <maxbatch/impl/simulation/trace_source.hpp>
 #include <maxbatch/simulation/trace_file.hpp>
@@ -11,8 +15,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <iterator>
-#include <sstream>
+#include <memory>
 #include <system_error>
 
 namespace maxbatch {
@@ -21,15 +24,31 @@ inline namespace MAXBATCH_ABI_NAMESPACE {
 
 inline std::string system_error_text() { return std::generic_category().message(errno); }
 
-inline std::string read_whole_file(std::string const& path) {
+/// A pipe will do. What never ends is refused.
+inline std::string read_whole_file(std::string const& path, Bytes max_size) {
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
   errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream content;
-  // A folder opens, and fails when it is read.
-  if (!file || (file.peek() != std::ifstream::traits_type::eof() && !(content << file.rdbuf())) || file.bad()) {
-    fail_trace(path, "", "cannot be read: " + system_error_text());
+  std::unique_ptr<std::FILE, Close> const file(std::fopen(path.c_str(), "rb"));
+  if (!file) { fail_trace(path, "", "cannot be read: " + system_error_text()); }
+  std::string content;
+  std::vector<char> part(std::size_t{1} << 20);
+  while (auto const count = std::fread(part.data(), 1, part.size(), file.get())) {
+    content.append(part.data(), count);
+    if (static_cast<std::int64_t>(content.size()) > max_size.count) {
+      fail_trace(path, "", "is larger than " + to_string(max_size) + ", the limit that was set");
+    }
   }
-  return std::move(content).str();
+  if (std::ferror(file.get()) != 0) { fail_trace(path, "", "cannot be read: " + system_error_text()); }
+  return content;
+}
+
+/// Binary protocols say so; texts of protocol 0 and 1 begin with the dict or list that they hold.
+inline bool is_pickle(std::string_view content) {
+  if (content.front() == '\x80' || content.front() == '}' || content.front() == ']') { return true; }
+  auto const start = content.substr(0, 2);
+  return start == "(d" || start == "(l";
 }
 
 /// What a file surely is that is no trace; empty: nothing that is known.
@@ -79,6 +98,13 @@ MAXBATCH_INLINE std::vector<AllocationTrace> parse_allocation_traces(std::string
   if (auto const told = detail::told_by_its_start(content); !told.empty()) {
     detail::fail_trace(name, "", "is not an allocation trace but " + told);
   }
+  if (content.substr(0, detail::kBinaryTraceMagic.size()) == detail::kBinaryTraceMagic) {
+    return detail::BinaryTraceReader(content, name).read();
+  }
+  if (detail::is_pickle(content)) {
+    auto const document = detail::PickleReader(content, name, options.max_unpacked).read();
+    return detail::MemorySnapshotReader(document, name, content.size()).read();
+  }
   if (auto const zero = content.substr(0, 4096).find('\0'); zero != std::string_view::npos) {
     detail::fail_trace(name, detail::at_byte(zero), "is neither an allocation trace nor text");
   }
@@ -89,7 +115,7 @@ MAXBATCH_INLINE std::vector<AllocationTrace> parse_allocation_traces(std::string
 
 MAXBATCH_INLINE std::vector<AllocationTrace> read_allocation_traces(std::string const& path,
                                                                     TraceReadOptions const& options) {
-  return parse_allocation_traces(detail::read_whole_file(path), path, options);
+  return parse_allocation_traces(detail::read_whole_file(path, options.max_unpacked), path, options);
 }
 
 MAXBATCH_INLINE AllocationTrace read_allocation_trace(std::string const& path, TraceReadOptions const& options) {
@@ -105,10 +131,10 @@ MAXBATCH_INLINE AllocationTrace read_allocation_trace(std::string const& path, T
 MAXBATCH_INLINE std::string format_allocation_trace(AllocationTrace const& trace, TraceFormat format) {
   switch (format) {
     case TraceFormat::csv: return detail::format_trace_csv(trace);
-    case TraceFormat::binary:
-    case TraceFormat::snapshot: break;
+    case TraceFormat::snapshot: return detail::MemorySnapshotWriter(trace).write();
+    case TraceFormat::binary: break;
   }
-  throw TraceError("not yet");
+  return detail::BinaryTraceWriter().write(trace);
 }
 
 MAXBATCH_INLINE void write_allocation_trace(std::string const& path, AllocationTrace const& trace, TraceFormat format) {

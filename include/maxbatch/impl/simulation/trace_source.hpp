@@ -20,6 +20,9 @@ inline namespace MAXBATCH_ABI_NAMESPACE {
 /// must fit into 64 are checked where they are made.
 constexpr std::int64_t kLargestTraceSize = std::int64_t{1} << 50;
 
+/// The file that a label stands under in the stacks of a snapshot that we wrote.
+constexpr std::string_view kLabelFile = "maxbatch label";
+
 /// `text` as it may stand in a message: short, and without what would disturb a terminal.
 inline std::string printable(std::string_view text) {
   constexpr std::size_t longest = 60;
