@@ -4,93 +4,22 @@
 #include <maxbatch/config.hpp>
 #include <maxbatch/impl/simulation/allocator_state.hpp>
 #include <maxbatch/simulation/allocator_event.hpp>
+#include <maxbatch/simulation/allocator_options.hpp>
 #include <maxbatch/simulation/allocator_settings.hpp>
 #include <maxbatch/simulation/allocator_statistics.hpp>
 #include <maxbatch/simulation/device_address.hpp>
 #include <maxbatch/simulation/device_address_space.hpp>
+#include <maxbatch/simulation/invalid_allocator_call.hpp>
+#include <maxbatch/simulation/refused_request.hpp>
+#include <maxbatch/simulation/simulated_segment.hpp>
 
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace maxbatch {
 inline namespace MAXBATCH_ABI_NAMESPACE {
-
-/// A block that was handed out. Null: nothing was. Small integers that are used again: an array indexed by `index` stays
-/// as small as the largest number of blocks held at once; `generation` tells who is who.
-struct BlockId {
-  std::uint32_t index = 0;
-  std::uint32_t generation = 0;
-
-  explicit operator bool() const { return generation != 0; }
-  friend bool operator==(BlockId a, BlockId b) { return a.index == b.index && a.generation == b.generation; }
-  friend bool operator!=(BlockId a, BlockId b) { return !(a == b); }
-};
-
-/// A block was freed that the program does not hold, and the like: misuse of the simulator.
-class InvalidAllocatorCall : public std::logic_error {
- public:
-  using std::logic_error::logic_error;
-};
-
-/// The device that memory is bought from.
-struct SimulatedDevice {
-  /// cudaDeviceProp::totalGlobalMem. Fractions are of it, and an expandable segment reserves 9/8 of it.
-  Bytes total_memory{std::int64_t{150109880320}};
-  /// What the context and others hold of it: the driver refuses what goes beyond the rest.
-  Bytes outside_memory;
-};
-
-/// When the events are done that a block waits for which another stream used.
-enum class EventTiming {
-  immediate,     // by the next request
-  synchronised,  // when `synchronise` is called, or a flush waits for them
-};
-
-struct AllocatorOptions {
-  AllocatorSettings settings;
-  SimulatedDevice device;
-  EventTiming event_timing = EventTiming::immediate;
-  bool record_events = false;
-};
-
-/// Why a request failed.
-struct RefusedRequest {
-  Bytes requested;
-  Bytes rounded;
-  Bytes segment_size;  // what would have been bought; LibTorch's message names this
-  StreamHandle stream = kDefaultStream;
-  Bytes reserved;                // after the flush
-  std::optional<Bytes> allowed;  // the limit, if there was one
-  Bytes device_free;
-};
-
-enum class BlockState : std::uint8_t {
-  free,
-  allocated,
-  awaiting_events,  // freed, but another stream may still use it
-  unmapped          // addresses without memory, in an expandable segment
-};
-
-struct SimulatedBlock {
-  BlockId id;  // null unless allocated or awaiting events
-  DeviceAddress address = 0;
-  Bytes size;
-  Bytes requested;  // of the last holder
-  BlockState state = BlockState::free;
-};
-
-struct SimulatedSegment {
-  DeviceAddress address = 0;
-  Bytes size;  // with unmapped blocks
-  StreamHandle stream = kDefaultStream;
-  PrivatePoolId pool;
-  bool is_large = false;
-  bool is_expandable = false;
-  std::vector<SimulatedBlock> blocks;  // by address, without gaps
-};
 
 /// LibTorch 2.11's CUDACachingAllocator of one device, to the byte: which block serves a request, what is bought, split,
 /// merged, given back and refused, in which order, with every statistic. A value: a copy continues on its own, cheaply

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <variant>
+#include <utility>
 #include <vector>
 
 namespace maxbatch {
@@ -48,7 +48,6 @@ class DeviceAddressSpace {
   void release(DeviceAddress address);
   /// cuMemAddressReserve, for an expandable segment whose first pages will be `first_mapped`.
   DeviceAddress reserve(Bytes size, Bytes first_mapped);
-  void release_reserved(DeviceAddress address);
   /// Pages were mapped at a place that followed from the reservation.
   void note_mapped(DeviceAddress address, Bytes size);
 

@@ -53,6 +53,7 @@ class DriverAddressSpace {
     [[nodiscard]] bool empty() const;
   };
 
+  [[nodiscard]] Allocation const* find(DeviceAddress address) const;
   std::optional<DeviceAddress> map_host(std::uint64_t bytes);
   std::optional<DeviceAddress> map_somewhere(std::uint64_t bytes);
   void unmap_host(DeviceAddressRange range);
