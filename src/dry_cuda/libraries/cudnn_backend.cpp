@@ -58,6 +58,7 @@ CudnnPlanning::EngineNotes notes_of(cudnnBackendDescriptor_t configuration) {
     };
     notes.tensor_core = has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
     notes.down_converts_inputs = has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+    notes.nondeterministic = has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
   }
   MAXBATCH_DRY_REAL(kCudnn, cudnnBackendDestroyDescriptor)(engine);
   return notes;
@@ -135,6 +136,7 @@ MAXBATCH_DRY_ENTRY cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor
   if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS && count != nullptr) {
     remember_configurations(descriptor, std::min(*count, requested), elements);
   }
+  if (name == CUDNN_ATTR_ENGINECFG_ENGINE) planning().engine_read(descriptor);
   if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && requested > 0) {
     auto* const bytes = static_cast<std::int64_t*>(elements);
     *bytes = workspace_of(descriptor, *bytes);
