@@ -73,8 +73,11 @@ void CudnnPlanning::attribute_set(cudnnBackendDescriptor_t descriptor, cudnnBack
     case CUDNN_ATTR_OPERATIONGRAPH_OPS: known.graph = count == 1 ? graph_of_operation(other()) : nullptr; break;
     case CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH:
     case CUDNN_ATTR_ENGINE_OPERATION_GRAPH:
-    case CUDNN_ATTR_ENGINECFG_ENGINE:
-    case CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG: inherit(); break;
+    case CUDNN_ATTR_ENGINECFG_ENGINE: inherit(); break;
+    case CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG:
+      inherit();
+      if (known.is_candidate) --known.graph->reads[known.candidate];  // cudnn_frontend reads it once more for a plan
+      break;
     default: break;
   }
 }
@@ -131,7 +134,15 @@ void CudnnPlanning::configurations_found(cudnnBackendDescriptor_t heuristics,
     found->second.candidate = graph->candidates.size();
     found->second.is_candidate = true;
     graph->candidates.push_back(notes[i]);
+    graph->reads.push_back(0);
   }
+}
+
+void CudnnPlanning::engine_read(cudnnBackendDescriptor_t configuration) {
+  std::lock_guard<std::mutex> const lock(mutex_);
+  auto const* const known = find(configuration);
+  if (known == nullptr || known->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR || known->graph == nullptr) return;
+  if (known->is_candidate) ++known->graph->reads[known->candidate];
 }
 
 void CudnnPlanning::plan_finalized(cudnnBackendDescriptor_t plan) {
@@ -153,6 +164,32 @@ bool CudnnPlanning::plans_a_convolution(cudnnBackendDescriptor_t heuristics) con
   return known != nullptr && known->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR && known->graph != nullptr;
 }
 
+/// Note [What the notes that are read tell]
+/// Whether TF32 is allowed is LibTorch's secret. But its filter reads one note after the other, and the engine anew for each,
+/// until one sorts a configuration out: NONDETERMINISTIC if determinism is asked for, DOWN_CONVERT_INPUTS always, TENSOR_CORE if
+/// TF32 is not allowed. So the number of reads tells; where it fits both, determinism is the rarer wish.
+std::optional<bool> CudnnPlanning::allows_tf32(Graph const& graph) {
+  auto const fits = [&](bool deterministic, bool tf32) {
+    auto read = false;
+    for (std::size_t i = 0; i < graph.candidates.size(); ++i) {
+      if (graph.reads[i] <= 0) continue;  // the second heuristics may not have been needed
+      read = true;
+      auto const& notes = graph.candidates[i];
+      auto expected = deterministic ? 1 : 0;
+      if (!deterministic || !notes.nondeterministic) expected += notes.down_converts_inputs || tf32 ? 1 : 2;
+      if (graph.reads[i] != expected) return false;
+    }
+    return read;
+  };
+  for (auto const deterministic : {false, true}) {
+    auto const with = fits(deterministic, true);
+    auto const without = fits(deterministic, false);
+    if (with != without) return with;
+    if (with) return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 std::optional<CudnnPlanning::PlannedConvolution> CudnnPlanning::convolution_of(cudnnBackendDescriptor_t plan) const {
   std::lock_guard<std::mutex> const lock(mutex_);
   auto const* const known = find(plan);
@@ -165,9 +202,10 @@ std::optional<CudnnPlanning::PlannedConvolution> CudnnPlanning::convolution_of(c
     maths = {"any"};
   } else if (known->is_candidate && graph.candidates[known->candidate].tensor_core) {
     maths = {"tf32"};
+  } else if (auto const tf32 = allows_tf32(graph)) {
+    maths = {*tf32 ? "tf32" : "fp32"};
   } else {
-    // Whether TF32 is allowed is LibTorch's secret; its filter shows it, where an engine that only TF32 allows was passed over
-    // for the one in use.
+    // Where an engine that only TF32 allows was passed over for the one in use, it is not allowed.
     bool passed_over = false;
     for (std::size_t i = 0; known->is_candidate && i < known->candidate; ++i) {
       passed_over = passed_over || (graph.candidates[i].tensor_core && !graph.candidates[i].down_converts_inputs);

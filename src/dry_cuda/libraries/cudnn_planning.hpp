@@ -26,6 +26,7 @@ class CudnnPlanning {
   struct EngineNotes {
     bool tensor_core = false;
     bool down_converts_inputs = false;
+    bool nondeterministic = false;
   };
 
   void created(cudnnBackendDescriptor_t descriptor, cudnnBackendDescriptorType_t type);
@@ -35,6 +36,8 @@ class CudnnPlanning {
   /// The heuristics have filled these configurations, best first. `notes` answer them one by one.
   void configurations_found(cudnnBackendDescriptor_t heuristics, cudnnBackendDescriptor_t const* configurations,
                             std::vector<EngineNotes> const& notes);
+  /// The program has read the engine of a configuration, which it does for each of the notes that it sorts by.
+  void engine_read(cudnnBackendDescriptor_t configuration);
   void plan_finalized(cudnnBackendDescriptor_t plan);
 
   std::optional<cudnnBackendDescriptorType_t> type_of(cudnnBackendDescriptor_t descriptor) const;
@@ -54,6 +57,7 @@ class CudnnPlanning {
   struct Graph {
     ConvolutionQuestion question;
     std::vector<EngineNotes> candidates;  ///< of all heuristics asked so far, in their order
+    std::vector<int> reads;               ///< how often the program's filter read each candidate's engine
     std::size_t plans_made = 0;
   };
 
@@ -72,6 +76,8 @@ class CudnnPlanning {
     bool is_candidate = false;  ///< not: somebody put the engine together without heuristics
     std::size_t plan_rank = 0;
   };
+
+  static std::optional<bool> allows_tf32(Graph const& graph);
 
   Descriptor const* find(cudnnBackendDescriptor_t descriptor) const;
   std::shared_ptr<Graph> graph_of_operation(cudnnBackendDescriptor_t operation) const;

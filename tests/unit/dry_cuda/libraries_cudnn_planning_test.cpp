@@ -89,6 +89,7 @@ class Program {
 constexpr Notes kPlain{false, false};
 constexpr Notes kTensorCore{true, false};
 constexpr Notes kDownConverting{true, true};
+constexpr Notes kNondeterministic{false, false, true};
 
 TEST(CudnnPlanning, PutsTheQuestionTogether) {
   Program program(CUDNN_DATA_HALF, /*channels_last=*/true);
@@ -111,6 +112,35 @@ TEST(CudnnPlanning, AsksBothWaysWhereNoEngineTells) {
   // What converts its inputs is passed over either way.
   auto const plan = program.plan(program.ask({kDownConverting, kPlain})[1]);
   EXPECT_THAT(program.questions(plan), ElementsAre(testing::EndsWith(" float fp32"), testing::EndsWith(" float tf32")));
+}
+
+// See Note [What the notes that are read tell].
+TEST(CudnnPlanning, SeesWhetherTf32IsAllowedByTheNotesThatAreRead) {
+  struct Case {
+    std::vector<int> reads;  // of kDownConverting, kNondeterministic, kPlain, kTensorCore
+    char const* math;
+  };
+  for (auto const& known :
+       {Case{{1, 1, 1, 1}, " float tf32"}, Case{{1, 2, 2, 2}, " float fp32"}, Case{{2, 1, 2, 2}, " float tf32"},
+        Case{{2, 1, 3, 3}, " float fp32"}, Case{{0, 0, 2, 0}, " float fp32"}, Case{{0, 0, 3, 0}, " float fp32"}}) {
+    Program program(CUDNN_DATA_FLOAT);
+    auto const configurations = program.ask({kDownConverting, kNondeterministic, kPlain, kTensorCore});
+    for (std::size_t i = 0; i < known.reads.size(); ++i) {
+      for (int read = 0; read < known.reads[i]; ++read) program.planning.engine_read(configurations[i]);
+    }
+    program.planning.engine_read(configurations[2]);  // for the plan
+    EXPECT_THAT(program.questions(program.plan(configurations[2])), ElementsAre(testing::EndsWith(known.math)))
+        << testing::PrintToString(known.reads);
+  }
+}
+
+TEST(CudnnPlanning, AsksBothWaysWhereReadsFitNoFilter) {
+  Program program(CUDNN_DATA_FLOAT);
+  auto const configurations = program.ask({kPlain, kTensorCore});
+  program.planning.engine_read(configurations[0]);
+  for (int read = 0; read < 7; ++read) program.planning.engine_read(configurations[1]);
+  program.planning.engine_read(configurations[0]);  // for the plan
+  EXPECT_EQ(program.questions(program.plan(configurations[0])).size(), 2U);
 }
 
 TEST(CudnnPlanning, CountsOnOverTheFallbackHeuristics) {
