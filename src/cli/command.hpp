@@ -8,6 +8,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -21,6 +22,7 @@ struct Surroundings {
   std::ostream& out;
   StatusStream& status;
   Log& log;
+  std::vector<std::string> const& program;  ///< what stood after `--`, of a command that starts somebody's program
 };
 
 /// Runs after the whole command line has been read.

@@ -32,7 +32,12 @@ Card const& find_card(std::string const& name) {
   } catch (UnknownCard const& error) { throw UsageError(std::string("--card: ") + error.what()); }
 }
 
-DryRunOrder order_of(DryRunArguments const& arguments) {
+DryRunOrder order_of(DryRunArguments const& arguments, std::vector<std::string> const& program) {
+  if (!arguments.program.empty()) {
+    throw UsageError("the program and its arguments stand after --: maxbatch dry-run --card NAME -- " +
+                     arguments.program.front() + " ...");
+  }
+  if (program.empty()) { throw UsageError("dry-run needs a program, after --"); }
   auto const& card = find_card(arguments.card);
   DryRunOrder order;
   order.card_name = card.name;
@@ -43,12 +48,12 @@ DryRunOrder order_of(DryRunArguments const& arguments) {
   }
   if (!arguments.seed.empty()) { order.seed = read_count("--seed", arguments.seed, 0); }
   if (!arguments.devices.empty()) { order.devices = read_count("--devices", arguments.devices, 1); }
-  order.program = arguments.program;
+  order.program = program;
   return order;
 }
 
 ExitCode run(DryRunArguments const& arguments, Surroundings const& surroundings) {
-  auto const order = order_of(arguments);
+  auto const order = order_of(arguments, surroundings.program);
   if (!kernels_for(find_card(arguments.card).architecture.capability)) {
     surroundings.log.warn("LibTorch " + std::string(kernels_build()) + " has no kernels for " + order.card_name +
                           ": on a real one the program would stop at its first kernel");
@@ -88,7 +93,7 @@ void add_dry_run_command(CLI::App& app, Command& chosen) {
   command->add_option("--devices", arguments->devices, "how many such cards; default 1")->type_name("N");
   command->add_option("--report", arguments->report, "write the report there, as JSON, instead of to standard error")
       ->type_name("FILE");
-  command->add_option("program", arguments->program, "the program and its arguments, after --")->required();
+  command->add_option("program", arguments->program, "the program and its arguments, after --");
   command->footer(
       "The program runs unmodified, with the real LibTorch over a CUDA runtime without a device: kernels do nothing,\n"
       "memory is only addresses, and cudaMalloc refuses what the card would refuse. Its exit code is passed through;\n"

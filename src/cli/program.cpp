@@ -10,10 +10,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <exception>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace maxbatch {
@@ -109,8 +111,18 @@ int say_bad_usage(std::ostream& err, std::string const& text) {
   return static_cast<int>(ExitCode::bad_usage);
 }
 
+/// Takes somebody's program off the command line, which CLI11 would read, too: it makes several arguments of `[1,2]`.
+std::vector<std::string> take_program(int& argc, char const* const* argv) {
+  auto const* const end = argv + argc;
+  auto const* const dashes = std::find(argv, end, std::string_view("--"));
+  if (dashes == end || std::find(argv, dashes, std::string_view("dry-run")) == dashes) { return {}; }
+  argc = static_cast<int>(dashes - argv);
+  return {dashes + 1, end};
+}
+
 int run(int argc, char const* const* argv, models::ModelRegistry const& models, std::ostream& out, std::ostream& err,
         StatusStream::Kind kind) {
+  auto const program = take_program(argc, argv);
   CLI::App app("The largest batch that a training step can run under a memory budget, with its proof.", "maxbatch");
   app.footer(kFooter);
   auto const formatter = std::make_shared<WrappingFormatter>();
@@ -142,7 +154,7 @@ int run(int argc, char const* const* argv, models::ModelRegistry const& models, 
   StatusStream status(err, kind);
   Log log(common.log_level, [&status](std::string_view line) { status.write_line(line); });
   try {
-    auto const code = command(Surroundings{models, out, status, log});
+    auto const code = command(Surroundings{models, out, status, log, program});
     out.flush();
     return static_cast<int>(code);
   } catch (UsageError const& error) { return say_bad_usage(err, error.what()); } catch (InvalidArgument const& error) {

@@ -71,10 +71,16 @@ TEST(DryRun, PassesTheExitCodeOnAndSaysWhereThereWasNoCard) {
   EXPECT_EQ(dry_run("--card h200 -- sh -c 'kill -TERM $$'").exit_code, 128 + SIGTERM);
 }
 
+TEST(DryRun, HandsTheArgumentsOnAsTheyAre) {
+  auto const said = dry_run(R"(--card h200 -- printf '<%s>' '["swin",8,{"a":1}]' --card '' '[]' -h -- a,b)");
+  EXPECT_EQ(said.exit_code, 0);
+  EXPECT_THAT(said.text, testing::StartsWith(R"(<["swin",8,{"a":1}]><--card><><[]><-h><--><a,b>)"));
+}
+
 TEST(DryRun, RefusesInOneSentence) {
   for (auto const* const arguments :
        {"--card rtx-9999 -- true", "--card h200 --budget 0 -- true", "--card h200 -- /no/such/program", "--card h200",
-        "-- true", "--card h200 --devices 0 -- true"}) {
+        "-- true", "--card h200 --devices 0 -- true", "--card h200 true", "--card h200 --"}) {
     auto const said = dry_run(arguments);
     EXPECT_EQ(said.exit_code, 2) << arguments;
     EXPECT_THAT(said.text, testing::StartsWith("maxbatch: ")) << arguments;
