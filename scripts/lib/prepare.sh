@@ -140,3 +140,24 @@ build() {
     fi
   ) 9>"$root/build/$preset.lock"
 }
+
+# Models to train on a dry card: torchvision, timm and transformers, beside LibTorch's own Python. Tests that need them are
+# skipped, with the reason, where they could not be had.
+prepare_python_models() {
+  local cache="${XDG_CACHE_HOME:-$HOME/.cache}/maxbatch"
+  local installed="$cache/python-models-$libtorch_version" python="$cache/torch-$libtorch_version/bin/python"
+  [[ -x "$python" ]] || return 0 # LibTorch came from elsewhere
+  (
+    flock 9
+    [[ -d "$installed" ]] && exit 0
+    say "installing torchvision, timm and transformers from PyPI into $installed (about 320 MB on disk, once per user)"
+    rm -rf "$installed.partial"
+    if ! "$python" -m pip install --quiet --disable-pip-version-check --no-input --no-cache-dir --no-deps \
+      --target "$installed.partial" --requirement "$root/scripts/lib/python_models.txt" >"$installed.log" 2>&1 9>&-; then
+      say "they could not be installed, so the battery and the recordings' tests are skipped (log: $installed.log)"
+      exit 0
+    fi
+    rm -f "$installed.log"
+    mv "$installed.partial" "$installed"
+  ) 9>"$cache/python-models-$libtorch_version.lock"
+}
