@@ -1,19 +1,28 @@
 #include "dry_run_process.hpp"
 
+#include "program_file.hpp"
 #include "usage_error.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <filesystem>
+#include <fstream>
+#include <limits>
 #include <new>
+#include <set>
+#include <sstream>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -89,13 +98,25 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-volatile std::sig_atomic_t child_process = 0;
+/// The children that signals go to; 0: a free place. A handler reads it.
+constexpr std::size_t kMostAtOnce = 64;
+std::array<volatile std::sig_atomic_t, kMostAtOnce> children{};
 
 void pass_on(int signal) {
-  if (child_process > 0) { kill(static_cast<pid_t>(child_process), signal); }
+  for (auto const& child : children) {
+    if (child > 0) { kill(static_cast<pid_t>(child), signal); }
+  }
 }
 
-/// While one lives, signals that would end this process go to the child, whose end is then ours.
+void replace_child(pid_t was, pid_t is) {
+  for (auto& child : children) {
+    if (child != was) { continue; }
+    child = is;
+    return;
+  }
+}
+
+/// While one lives, signals that would end this process go to the children, whose end is then ours.
 class SignalsPassedOn {
  public:
   SignalsPassedOn() {
@@ -112,7 +133,6 @@ class SignalsPassedOn {
     for (std::size_t i = 0; i < kSignals.size(); ++i) { sigaction(kSignals.at(i), &before_.at(i), nullptr); }
     sigaction(SIGINT, &before_interrupt_, nullptr);
     sigaction(SIGQUIT, &before_quit_, nullptr);
-    child_process = 0;
   }
   SignalsPassedOn(SignalsPassedOn const&) = delete;
   SignalsPassedOn& operator=(SignalsPassedOn const&) = delete;
@@ -131,62 +151,155 @@ class SignalsPassedOn {
   struct sigaction before_quit_ {};
 };
 
-/// Starts it and waits. The pipe closes when exec succeeds, and otherwise says why it did not.
-int run_child(std::vector<std::string> program, std::vector<std::string> environment) {
+/// Where standard input, output and error of a child are.
+enum class Streams { ours, nowhere };
+
+void point_streams_nowhere() {
+  auto const nowhere = open("/dev/null", O_RDWR);
+  for (auto const stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) { dup2(nowhere, stream); }
+}
+
+/// Starts it. The pipe closes when exec succeeds, and otherwise says why it did not.
+pid_t start_child(std::vector<std::string> program, std::vector<std::string> environment, Streams streams,
+                  SignalsPassedOn const& signals) {
   auto const arguments = pointers_to(program);
   auto const variables = pointers_to(environment);
   std::array<int, 2> pipe_ends{};
   if (pipe2(pipe_ends.data(), O_CLOEXEC) != 0) { throw UsageError("dry-run: no more files can be opened"); }
-  SignalsPassedOn const signals;
   auto const launcher = getpid();
   auto const child = fork();
   if (child == 0) {
     signals.undo_in_child();
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing is left running, whatever happens to the launcher
+    if (streams == Streams::nowhere) { point_streams_nowhere(); }
     if (getppid() == launcher) { execvpe(arguments[0], arguments.data(), variables.data()); }
     auto const error = errno;
     [[maybe_unused]] auto const told = write(pipe_ends[1], &error, sizeof(error));
     _exit(127);
   }
-  child_process = child;
   close(pipe_ends[1]);
   int error = 0;
   auto const got = child < 0 ? ssize_t{0} : read(pipe_ends[0], &error, sizeof(error));
   close(pipe_ends[0]);
-  int status = 0;
-  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  if (child > 0 && got > 0) { waitpid(child, nullptr, 0); }
   if (child < 0 || got > 0) {
     throw UsageError("dry-run: " + program.front() + " cannot be started (" +
                      std::strerror(child < 0 ? EAGAIN : error) + ")");
   }
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return child;
+}
+
+/// One run of the program, from its start to its end.
+class DryProcess {
+ public:
+  DryProcess(DryRunOrder const& order, Streams streams, SignalsPassedOn const& signals)
+      : seed_(order.seed),
+        profile_("maxbatch-card", 0),
+        questions_("maxbatch-questions", 0),
+        page_file_("maxbatch-report", sizeof(dry::ReportPage)),
+        page_(map_page(page_file_)) {
+    if (write(profile_.descriptor(), order.card_profile.data(), order.card_profile.size()) !=
+        static_cast<ssize_t>(order.card_profile.size())) {
+      throw UsageError("dry-run: no memory for the card's profile");
+    }
+    auto preload = find_library().string();
+    if (char const* const others = std::getenv("LD_PRELOAD")) { preload += std::string(":") + others; }
+    child_ =
+        start_child(order.program,
+                    environment_with({{"LD_PRELOAD", preload},
+                                      {"MAXBATCH_CARD", order.card_name},
+                                      {"MAXBATCH_CARD_PROFILE", profile_.path()},
+                                      {"MAXBATCH_DRY_BUDGET", order.budget ? std::to_string(order.budget->count) : ""},
+                                      {"MAXBATCH_DRY_SEED", std::to_string(order.seed)},
+                                      {"MAXBATCH_DRY_DEVICES", std::to_string(order.devices)},
+                                      {"MAXBATCH_DRY_REPORT_PAGE", page_file_.path()},
+                                      {"MAXBATCH_CONVOLUTION_QUESTIONS", questions_.path()},
+                                      {"MAXBATCH_CONVOLUTION_TABLE", order.convolutions}}),
+                    streams, signals);
+    replace_child(0, child_);
+  }
+  /// Only where another one could not be started: nothing is left running.
+  ~DryProcess() {
+    if (child_ > 0) {
+      kill(child_, SIGKILL);
+      wait();
+    }
+  }
+  DryProcess(DryProcess const&) = delete;
+  DryProcess& operator=(DryProcess const&) = delete;
+
+  DryRunOutcome wait() {
+    int status = 0;
+    rusage usage{};
+    while (wait4(child_, &status, 0, &usage) < 0 && errno == EINTR) {}
+    replace_child(child_, 0);
+    child_ = 0;
+    DryRunOutcome outcome;
+    outcome.seed = seed_;
+    outcome.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    outcome.page = page_;
+    outcome.questions = questions_asked();
+    outcome.resident = Bytes{std::int64_t{usage.ru_maxrss} << 10};
+    return outcome;
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::string> questions_asked() const {
+    std::ifstream file(questions_.path());
+    std::set<std::string> questions;
+    for (std::string line; std::getline(file, line);) { questions.insert(line); }
+    return {questions.begin(), questions.end()};
+  }
+
+  std::int64_t seed_;
+  NamelessFile profile_;
+  NamelessFile questions_;
+  NamelessFile page_file_;
+  std::shared_ptr<dry::ReportPage> page_;
+  pid_t child_ = 0;
+};
+
+/// What Linux would give to new processes without swapping.
+Bytes available_memory() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string name;
+    std::int64_t kib = 0;
+    if (words >> name >> kib && name == "MemAvailable:") { return Bytes{kib << 10}; }
+  }
+  return Bytes{std::numeric_limits<std::int64_t>::max()};
+}
+
+std::size_t how_many_at_once(Bytes resident) {
+  auto const processors = std::max<std::size_t>(1, std::thread::hardware_concurrency());
+  auto const fit = static_cast<std::size_t>(
+      std::max<std::int64_t>(1, available_memory().count / std::max<std::int64_t>(1, resident.count)));
+  return std::min({processors, fit, kMostAtOnce});
 }
 
 }  // namespace
 
-DryRunOutcome run_dry(DryRunOrder const& order) {
-  auto preload = find_library().string();
-  if (char const* const others = std::getenv("LD_PRELOAD")) { preload += std::string(":") + others; }
-
-  NamelessFile const profile("maxbatch-card", 0);
-  if (write(profile.descriptor(), order.card_profile.data(), order.card_profile.size()) !=
-      static_cast<ssize_t>(order.card_profile.size())) {
-    throw UsageError("dry-run: no memory for the card's profile");
+std::vector<DryRunOutcome> run_dry_seeds(DryRunOrder const& order, std::int64_t count) {
+  check_program_file(order.program.front());
+  SignalsPassedOn const signals;
+  std::vector<DryRunOutcome> outcomes;
+  outcomes.push_back(DryProcess(order, Streams::ours, signals).wait());
+  auto const at_once = how_many_at_once(outcomes.front().resident);
+  std::deque<std::unique_ptr<DryProcess>> running;  // in the seeds' order, and so are their ends waited for
+  for (std::int64_t i = 1; i < count || !running.empty();) {
+    if (i < count && running.size() < at_once) {
+      auto of_seed = order;
+      of_seed.seed += i++;
+      running.push_back(std::make_unique<DryProcess>(of_seed, Streams::nowhere, signals));
+    } else {
+      outcomes.push_back(running.front()->wait());
+      running.pop_front();
+    }
   }
-  NamelessFile const page_file("maxbatch-report", sizeof(dry::ReportPage));
-  auto const page = map_page(page_file);
-
-  DryRunOutcome outcome;
-  outcome.page = page;
-  outcome.exit_code = run_child(
-      order.program, environment_with({{"LD_PRELOAD", preload},
-                                       {"MAXBATCH_CARD", order.card_name},
-                                       {"MAXBATCH_CARD_PROFILE", profile.path()},
-                                       {"MAXBATCH_DRY_BUDGET", order.budget ? std::to_string(order.budget->count) : ""},
-                                       {"MAXBATCH_DRY_SEED", std::to_string(order.seed)},
-                                       {"MAXBATCH_DRY_DEVICES", std::to_string(order.devices)},
-                                       {"MAXBATCH_DRY_REPORT_PAGE", page_file.path()}}));
-  return outcome;
+  return outcomes;
 }
+
+DryRunOutcome run_dry(DryRunOrder const& order) { return run_dry_seeds(order, 1).front(); }
 
 }  // namespace maxbatch::cli

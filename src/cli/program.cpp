@@ -139,6 +139,9 @@ int run(int argc, char const* const* argv, models::ModelRegistry const& models, 
 #if defined(MAXBATCH_HAS_DRY_RUN)
   add_dry_run_command(app, command);
 #endif
+#if defined(MAXBATCH_HAS_PROFILE_GPU)
+  add_profile_gpu_command(app, command);
+#endif
   app.require_subcommand(0, 1);
 
   try {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 
 namespace maxbatch::dry {
@@ -42,6 +43,14 @@ CardProfile const& card_profile();
 /// default.
 /// Throws: std::runtime_error with the offending line.
 CardProfile read_card_profile(std::string const& path);
+/// The same from anywhere; `called` stands for the file in complaints.
+CardProfile read_card_profile(std::istream& lines, std::string const& called);
+
+/// The lines that read_card_profile reads the same card from.
+std::string card_profile_text(CardProfile const& card);
+
+/// The H200's local memory at start, scaled by the count of threads that can be resident: for cards that nobody measured.
+std::int64_t scaled_local_memory_bytes(CardProfile const& card);
 
 /// Throws: UnknownCard.
 CardProfile catalogued_card_profile(std::string const& name);

@@ -5,6 +5,7 @@
 // crashes. Every other request goes to the real dlopen as a tail call: it looks for files along the run path of whoever
 // called it, which it knows by its return address. Hence a file of its own, always optimised: see CMakeLists.txt.
 #include "dry_cuda/entry_point.hpp"
+#include "dry_cuda/report/report_page.hpp"
 
 #include <cstring>
 
@@ -21,6 +22,14 @@ bool begins_with(char const* text, char const* beginning) {
 
 bool is_of(char const* path, char const* library) { return path != nullptr && std::strstr(path, library) != nullptr; }
 
+/// Whether the file is one of NVIDIA's libraries, which bring a static runtime along and fare well without a driver.
+bool is_of_cuda(char const* path) {
+  if (path == nullptr) { return false; }
+  auto const* const slash = std::strrchr(path, '/');
+  auto const* const name = slash == nullptr ? path : slash + 1;
+  return begins_with(name, "libcu") || begins_with(name, "libnv") || begins_with(name, "libnccl");
+}
+
 /// Our own file, if the request is one that we answer; otherwise null.
 char const* replacement(char const* name, void const* caller) {
   auto const is_driver = std::strcmp(name, "libcuda.so.1") == 0 || std::strcmp(name, "libcuda.so") == 0;
@@ -30,7 +39,12 @@ char const* replacement(char const* name, void const* caller) {
   if (dladdr(caller, &asking) == 0) { return nullptr; }
   auto const from_torch =
       is_of(asking.dli_fname, "libtorch") || is_of(asking.dli_fname, "libcaffe2") || is_of(asking.dli_fname, "libc10");
-  if (!from_torch && !(is_driver && is_of(asking.dli_fname, "libcudnn"))) { return nullptr; }
+  if (!from_torch && !(is_driver && is_of(asking.dli_fname, "libcudnn"))) {
+    if (is_driver && asking.dli_fname != nullptr && !is_of_cuda(asking.dli_fname)) {
+      maxbatch::dry::remark(maxbatch::dry::Remark::asked_for_driver, asking.dli_fname);
+    }
+    return nullptr;
+  }
   Dl_info ours{};
   return dladdr(reinterpret_cast<void*>(&replacement), &ours) == 0 ? nullptr : ours.dli_fname;
 }

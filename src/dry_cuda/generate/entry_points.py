@@ -131,6 +131,9 @@ def measured(function):
              f"auto const size = maxbatch::dry::solver_sizes().find({key}, {'m' if 'm' in names else 'n'}, n, {batch});"]
     for output, part in zip(outputs, ("on_card", "on_host")):
         lines.append(f"if ({output} != nullptr) *{output} = static_cast<std::decay_t<decltype(*{output})>>(size.{part});")
+    # Sizes are in elements, but those of the functions of any type in bytes.
+    unit = {"S": 4, "D": 8, "C": 8, "Z": 16}.get(name[0], 1)
+    lines.append(f"maxbatch::dry::expect_scratch(maxbatch::dry::certain(maxbatch::dry::MemorySource::estimate, size.on_card * {unit}));")
     return " ".join(lines)
 
 
@@ -167,6 +170,7 @@ PROLOGUE = """\
 #include "dry_cuda/libraries/calls.hpp"
 #include "dry_cuda/libraries/cublas_handle.hpp"
 #include "dry_cuda/libraries/measured_sizes.hpp"
+#include "dry_cuda/report/memory_sources.hpp"
 
 #include <type_traits>
 

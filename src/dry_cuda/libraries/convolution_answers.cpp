@@ -1,14 +1,11 @@
 // The convolution tables, questions and counts of this process.
 #include "dry_cuda/activation/environment.hpp"
 #include "dry_cuda/card_profile.hpp"
-#include "dry_cuda/libraries/convolution_sources.hpp"
 #include "dry_cuda/libraries/convolution_table.hpp"
 #include "dry_cuda/libraries/real_library.hpp"
 
 #include <cudnn_graph.h>
 
-#include <array>
-#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -40,23 +37,16 @@ ConvolutionTable read_tables() {
   if (path.empty()) return table;
   std::ifstream file(path);
   std::string const text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) end_with_sentence("maxbatch: the convolution table " + path + " cannot be read.");
+  if (!file) end_with_sentence("the convolution table " + path + " cannot be read");
   if (!is_for(text, card_profile().name, cudnn)) {
-    end_with_sentence("maxbatch: the convolution table " + path + " is for " +
-                      ConvolutionTable::header_value(text, "card") + " and cuDNN " +
-                      ConvolutionTable::header_value(text, "cudnn") + ", not for " + card_profile().name +
-                      " and cuDNN " + cudnn + ".");
+    end_with_sentence("the convolution table " + path + " is for " + ConvolutionTable::header_value(text, "card") +
+                      " and cuDNN " + ConvolutionTable::header_value(text, "cudnn") + ", not for " +
+                      card_profile().name + " and cuDNN " + cudnn);
   }
   try {
     table.add(text);
-  } catch (std::runtime_error const& error) { end_with_sentence("maxbatch: " + path + ": " + error.what()); }
+  } catch (std::runtime_error const& error) { end_with_sentence(path + ": " + error.what()); }
   return table;
-}
-
-std::array<std::atomic<std::int64_t>, 2> counts{};
-
-std::atomic<std::int64_t>& count_of(ConvolutionSource source) {
-  return counts[source == ConvolutionSource::recorded ? 0 : 1];
 }
 
 }  // namespace
@@ -70,9 +60,5 @@ ConvolutionQuestionLog& convolution_questions() {
   static auto* const log = new ConvolutionQuestionLog(environment_path("MAXBATCH_CONVOLUTION_QUESTIONS"));
   return *log;
 }
-
-void count_convolution_workspace(ConvolutionSource source) noexcept { ++count_of(source); }
-
-std::int64_t convolution_workspaces(ConvolutionSource source) noexcept { return count_of(source); }
 
 }  // namespace maxbatch::dry

@@ -27,6 +27,10 @@ struct ConvolutionQuestion {
   ///   forward 16,128,32,32 128,128,3,3 1,1 1,1 1,1 contiguous float fp32
   std::string text() const;
 
+  /// The question of such a line; what stands behind it is not looked at.
+  /// Throws: std::invalid_argument, with the line, when it is none.
+  static ConvolutionQuestion parse(std::string_view line);
+
   /// Whether all parts are there and fit one another.
   bool is_complete() const;
 };

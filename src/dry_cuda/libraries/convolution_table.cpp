@@ -81,22 +81,18 @@ std::string ConvolutionTable::header_value(std::string_view text, std::string_vi
   return {};
 }
 
-void ConvolutionQuestionLog::write(std::string const& question) {
-  if (path_.empty()) return;
+bool ConvolutionQuestionLog::write(std::string const& question) {
   std::lock_guard<std::mutex> const lock(mutex_);
-  if (!written_.insert(question).second) return;
+  if (!written_.insert(question).second) return false;
+  if (path_.empty()) return true;
   // Opened for each line: the program may fork, close every descriptor, or change its folder. A single write of a line is not
   // torn by another process's.
   int const file = open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  if (file < 0) return;
+  if (file < 0) return true;
   std::string const line = question + '\n';
   [[maybe_unused]] auto const written = ::write(file, line.data(), line.size());
   close(file);
-}
-
-std::size_t ConvolutionQuestionLog::count() const {
-  std::lock_guard<std::mutex> const lock(mutex_);
-  return written_.size();
+  return true;
 }
 
 }  // namespace maxbatch::dry

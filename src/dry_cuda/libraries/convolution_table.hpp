@@ -47,8 +47,8 @@ class ConvolutionQuestionLog {
  public:
   explicit ConvolutionQuestionLog(std::string path) : path_(std::move(path)) {}
 
-  void write(std::string const& question);
-  std::size_t count() const;
+  /// Whether it is the first time.
+  bool write(std::string const& question);
 
  private:
   std::string path_;

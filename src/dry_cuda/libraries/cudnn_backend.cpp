@@ -2,17 +2,22 @@
 // properties: the true plan gives the true workspace. A plan is never executed.
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/libraries/calls.hpp"
-#include "dry_cuda/libraries/convolution_sources.hpp"
 #include "dry_cuda/libraries/convolution_table.hpp"
+#include "dry_cuda/libraries/convolution_uncertainty.hpp"
 #include "dry_cuda/libraries/cudnn_device_description.hpp"
 #include "dry_cuda/libraries/cudnn_planning.hpp"
 #include "dry_cuda/libraries/real_library.hpp"
+#include "dry_cuda/report/memory_sources.hpp"
+#include "dry_cuda/report/report_page.hpp"
 
 #include <cudnn_backend.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 namespace maxbatch::dry {
@@ -20,6 +25,47 @@ namespace {
 
 CudnnPlanning& planning() {
   static auto* const instance = new CudnnPlanning;  // never destroyed: descriptors are, after static objects
+  return *instance;
+}
+
+/// What was answered for a plan, and what a variant pack says of the memory that it is run with.
+class Workspaces {
+ public:
+  void answered(cudnnBackendDescriptor_t plan, ScratchAnswer const& answer) {
+    std::lock_guard<std::mutex> const lock(mutex_);
+    answers_[plan] = answer;
+  }
+  void given(cudnnBackendDescriptor_t pack, void* memory) {
+    std::lock_guard<std::mutex> const lock(mutex_);
+    memory_[pack] = memory;
+  }
+  void destroyed(cudnnBackendDescriptor_t descriptor) {
+    std::lock_guard<std::mutex> const lock(mutex_);
+    answers_.erase(descriptor);
+    memory_.erase(descriptor);
+  }
+  void executed(cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack) {
+    ScratchAnswer answer;
+    void* memory = nullptr;
+    {
+      std::lock_guard<std::mutex> const lock(mutex_);
+      auto const found = answers_.find(plan);
+      auto const place = memory_.find(pack);
+      if (found == answers_.end() || place == memory_.end()) return;
+      answer = found->second;
+      memory = place->second;
+    }
+    scratch_is_at(answer, memory);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<cudnnBackendDescriptor_t, ScratchAnswer> answers_;
+  std::unordered_map<cudnnBackendDescriptor_t, void*> memory_;
+};
+
+Workspaces& workspaces() {
+  static auto* const instance = new Workspaces;
   return *instance;
 }
 
@@ -72,10 +118,15 @@ void remember_configurations(cudnnBackendDescriptor_t heuristics, std::int64_t c
   planning().configurations_found(heuristics, configurations, notes);
 }
 
+void count_question(bool is_new) {
+  static std::atomic<std::int64_t> count{0};
+  if (is_new) process_record().questions = ++count;
+}
+
 /// The workspace of a plan: a real card's, if one was asked about this convolution, else the one that cuDNN planned here.
-std::int64_t workspace_of(cudnnBackendDescriptor_t plan, std::int64_t planned_bytes) {
+ScratchAnswer workspace_of(cudnnBackendDescriptor_t plan, std::int64_t planned_bytes) {
   auto const convolution = planning().convolution_of(plan);
-  if (!convolution) return planned_bytes;
+  if (!convolution) return certain(MemorySource::graph, planned_bytes);
   std::optional<std::int64_t> recorded;
   for (auto const& question : convolution->questions) {
     // Where the engines do not tell what was asked, the larger answer: too much is seen, too little is a surprise on a card.
@@ -85,10 +136,10 @@ std::int64_t workspace_of(cudnnBackendDescriptor_t plan, std::int64_t planned_by
   }
   // A plan behind the first is asked for when the first did not fit or is being timed; a table may know only the first.
   if (!recorded && convolution->rank == 0) {
-    for (auto const& question : convolution->questions) convolution_questions().write(question);
+    for (auto const& question : convolution->questions) count_question(convolution_questions().write(question));
   }
-  count_convolution_workspace(recorded ? ConvolutionSource::recorded : ConvolutionSource::planned);
-  return recorded.value_or(planned_bytes);
+  if (recorded) return certain(MemorySource::table, *recorded);
+  return planned_workspace(convolution->questions, planned_bytes);
 }
 
 }  // namespace
@@ -106,6 +157,7 @@ MAXBATCH_DRY_ENTRY cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescri
 MAXBATCH_DRY_ENTRY cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
   // Before the real one: another thread may be given the same address at once.
   planning().destroyed(descriptor);
+  workspaces().destroyed(descriptor);
   return MAXBATCH_DRY_REAL(kCudnn, cudnnBackendDestroyDescriptor)(descriptor);
 }
 
@@ -124,6 +176,9 @@ MAXBATCH_DRY_ENTRY cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor
     return CUDNN_STATUS_SUCCESS;
   }
   planning().attribute_set(descriptor, name, count, elements);
+  if (name == CUDNN_ATTR_VARIANT_PACK_WORKSPACE && count == 1 && elements != nullptr) {
+    workspaces().given(descriptor, *static_cast<void* const*>(elements));
+  }
   return real_set(descriptor, name, type, count, elements);
 }
 
@@ -139,7 +194,10 @@ MAXBATCH_DRY_ENTRY cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor
   if (name == CUDNN_ATTR_ENGINECFG_ENGINE) planning().engine_read(descriptor);
   if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && requested > 0) {
     auto* const bytes = static_cast<std::int64_t*>(elements);
-    *bytes = workspace_of(descriptor, *bytes);
+    auto const answer = workspace_of(descriptor, *bytes);
+    workspaces().answered(descriptor, answer);
+    count_scratch_answer(answer);
+    *bytes = answer.bytes;
   }
   return status;
 }
@@ -155,8 +213,9 @@ MAXBATCH_DRY_ENTRY cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t d
   return status;
 }
 
-MAXBATCH_DRY_ENTRY cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t,
-                                                     cudnnBackendDescriptor_t) {
+MAXBATCH_DRY_ENTRY cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan,
+                                                     cudnnBackendDescriptor_t pack) {
   note_large_kernel();
+  workspaces().executed(plan, pack);
   return CUDNN_STATUS_SUCCESS;
 }

@@ -1,6 +1,7 @@
 // cuDNN's connectionist temporal classification: the size of its scratch memory.
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/libraries/real_library.hpp"
+#include "dry_cuda/report/memory_sources.hpp"
 
 #include <cudnn_adv.h>
 
@@ -24,6 +25,7 @@ cudnnStatus_t give_scratch(cudnnTensorDescriptor_t probabilities, std::int64_t l
   std::int64_t const batch = dimensions[1];
   std::int64_t const alphabet = dimensions[2];
   *bytes = static_cast<std::size_t>(batch * (4 * steps * alphabet + 8 * steps + 12 + longest_label * (16 * steps + 8)));
+  expect_scratch(certain(MemorySource::rule, static_cast<std::int64_t>(*bytes)));
   return CUDNN_STATUS_SUCCESS;
 }
 

@@ -3,6 +3,7 @@
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/libraries/real_library.hpp"
 #include "dry_cuda/report/call_notes.hpp"
+#include "dry_cuda/report/memory_sources.hpp"
 
 #include <cudnn_ops.h>
 
@@ -62,6 +63,7 @@ cudnnStatus_t give_scratch(cudnnBatchNormMode_t mode, cudnnTensorDescriptor_t x,
   // Two sums a channel, in float; forward also a count a tile.
   std::int64_t const of_tile = 8 * tile.channels + (forward ? 4 : 0);
   *bytes = static_cast<std::size_t>((forward ? 1072 : 1056) + 4 * across + of_tile * across * down);
+  expect_scratch(certain(MemorySource::rule, static_cast<std::int64_t>(*bytes)));
   return CUDNN_STATUS_SUCCESS;
 }
 

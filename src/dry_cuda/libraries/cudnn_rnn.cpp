@@ -4,6 +4,7 @@
 #include "dry_cuda/libraries/cudnn_rnn_sizes.hpp"
 #include "dry_cuda/libraries/real_library.hpp"
 #include "dry_cuda/report/call_notes.hpp"
+#include "dry_cuda/report/memory_sources.hpp"
 
 #include <cudnn_adv.h>
 
@@ -125,6 +126,8 @@ MAXBATCH_DRY_ENTRY cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t, cudnnR
   if (!network || !batch) return CUDNN_STATUS_BAD_PARAM;
   maxbatch_dry_note_defaulted("cudnnGetRNNTempSpaceSizes");
   auto const bytes = scratch_of(*network, *batch, mode == CUDNN_FWD_MODE_TRAINING);
+  if (workspace != nullptr) expect_scratch(certain(MemorySource::estimate, bytes.workspace));
+  if (reserve != nullptr) expect_scratch(certain(MemorySource::rule, bytes.reserve));
   if (workspace != nullptr) *workspace = static_cast<std::size_t>(bytes.workspace);
   if (reserve != nullptr) *reserve = static_cast<std::size_t>(bytes.reserve);
   return CUDNN_STATUS_SUCCESS;

@@ -2,6 +2,7 @@
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/libraries/fft_scratch.hpp"
 #include "dry_cuda/report/call_notes.hpp"
+#include "dry_cuda/report/memory_sources.hpp"
 
 #include <cuda_runtime_api.h>
 
@@ -94,6 +95,7 @@ cufftResult make(cufftHandle handle, FourierTransform const& transform, std::siz
   if (!is_supported(transform)) return CUFFT_NOT_SUPPORTED;  // as the real one, whose word LibTorch passes on
   maxbatch_dry_note_defaulted("cufftMakePlan");
   auto const scratch = static_cast<std::size_t>(scratch_of(transform));
+  count_scratch_answer(certain(MemorySource::rule, static_cast<std::int64_t>(scratch)));
   if (bytes != nullptr) *bytes = scratch;
   return plans().with(handle, [&](Plan& plan) {
     plan.scratch_bytes = scratch;
@@ -141,7 +143,12 @@ MAXBATCH_DRY_ENTRY cufftResult cufftSetAutoAllocation(cufftHandle handle, int al
   });
 }
 MAXBATCH_DRY_ENTRY cufftResult cufftSetStream(cufftHandle handle, cudaStream_t) { return accept(handle); }
-MAXBATCH_DRY_ENTRY cufftResult cufftSetWorkArea(cufftHandle handle, void*) { return accept(handle); }
+MAXBATCH_DRY_ENTRY cufftResult cufftSetWorkArea(cufftHandle handle, void* memory) {
+  return plans().with(handle, [&](Plan& plan) {
+    scratch_is_at(certain(MemorySource::rule, static_cast<std::int64_t>(plan.scratch_bytes)), memory);
+    return CUFFT_SUCCESS;
+  });
+}
 MAXBATCH_DRY_ENTRY cufftResult cufftGetSize(cufftHandle handle, std::size_t* bytes) {
   return plans().with(handle, [&](Plan& plan) {
     *bytes = plan.scratch_bytes;

@@ -2,6 +2,7 @@
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/libraries/calls.hpp"
 #include "dry_cuda/libraries/real_library.hpp"
+#include "dry_cuda/report/memory_sources.hpp"
 
 #define DISABLE_CUSPARSE_DEPRECATED  // no warnings: what LibTorch still calls is answered
 #include <cuda_runtime_api.h>
@@ -167,6 +168,7 @@ MAXBATCH_DRY_ENTRY cusparseStatus_t cusparseSpMV_bufferSize(cusparseHandle_t, cu
                                                             cusparseSpMVAlg_t, std::size_t* bytes) {
   if (bytes == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
   *bytes = scratch_of_vector_product(matrix);
+  expect_scratch(certain(MemorySource::rule, static_cast<std::int64_t>(*bytes)));
   return CUSPARSE_STATUS_SUCCESS;
 }
 MAXBATCH_DRY_ENTRY cusparseStatus_t cusparseSpMM_bufferSize(cusparseHandle_t, cusparseOperation_t, cusparseOperation_t,
@@ -176,6 +178,7 @@ MAXBATCH_DRY_ENTRY cusparseStatus_t cusparseSpMM_bufferSize(cusparseHandle_t, cu
                                                             std::size_t* bytes) {
   if (bytes == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
   *bytes = scratch_of_product(matrix, dense);
+  expect_scratch(certain(MemorySource::rule, static_cast<std::int64_t>(*bytes)));
   return CUSPARSE_STATUS_SUCCESS;
 }
 MAXBATCH_DRY_ENTRY cusparseStatus_t cusparseSDDMM_bufferSize(cusparseHandle_t, cusparseOperation_t, cusparseOperation_t,
@@ -192,12 +195,14 @@ MAXBATCH_DRY_ENTRY cusparseStatus_t cusparseXcsrsort_bufferSizeExt(cusparseHandl
                                                                    int const*, std::size_t* bytes) {
   if (bytes == nullptr || nonzeros < 0) return CUSPARSE_STATUS_INVALID_VALUE;
   *bytes = static_cast<std::size_t>(nonzeros) * 20 + 1024;
+  expect_scratch(certain(MemorySource::estimate, static_cast<std::int64_t>(*bytes)));
   return CUSPARSE_STATUS_SUCCESS;
 }
 MAXBATCH_DRY_ENTRY cusparseStatus_t cusparseXcoosort_bufferSizeExt(cusparseHandle_t, int, int, int nonzeros, int const*,
                                                                    int const*, std::size_t* bytes) {
   if (bytes == nullptr || nonzeros < 0) return CUSPARSE_STATUS_INVALID_VALUE;
   *bytes = static_cast<std::size_t>(nonzeros) * 16 + 1024;
+  expect_scratch(certain(MemorySource::estimate, static_cast<std::int64_t>(*bytes)));
   return CUSPARSE_STATUS_SUCCESS;
 }
 

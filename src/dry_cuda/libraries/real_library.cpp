@@ -1,7 +1,8 @@
 #include "dry_cuda/libraries/real_library.hpp"
 
-#include <cstdio>
-#include <cstdlib>
+#include "dry_cuda/activation/environment.hpp"
+
+#include <string>
 
 #include <dlfcn.h>
 
@@ -13,9 +14,10 @@ void* RealLibrary::address(char const* name) const {
   void* const library = dlopen(soname_, RTLD_LAZY);
   void* const found = library == nullptr ? nullptr : dlsym(library, name);
   if (found == nullptr) {
-    std::fprintf(stderr, "maxbatch: a dry card asks the real %s for %s, and it is not there: %s\n", soname_, name,
-                 dlerror());  // NOLINT(concurrency-mt-unsafe): the message is this thread's own
-    std::abort();
+    char const* const reason = dlerror();  // NOLINT(concurrency-mt-unsafe): the message is this thread's own
+    end_with_sentence(std::string("a dry card lets the real ") + soname_ + " plan (" + name +
+                      "), and it cannot be loaded; put its folder into LD_LIBRARY_PATH" +
+                      (reason == nullptr ? "" : std::string(" (") + reason + ")"));
   }
   return found;
 }

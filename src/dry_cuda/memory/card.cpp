@@ -3,6 +3,7 @@
 #include "access_fault.hpp"
 #include "driver_events.hpp"
 #include "dry_cuda/activation/environment.hpp"
+#include "dry_cuda/activation/loaded_libraries.hpp"
 #include "dry_cuda/card_profile.hpp"
 #include "dry_cuda/report/report_page.hpp"
 #include "dry_cuda/runtime/current_device.hpp"
@@ -107,6 +108,7 @@ Card::Card(int device)
   // What a measured context takes beyond that lies where segments never go.
   grow_context(std::max<std::int64_t>(0, profile.context_bytes - record_.context_bytes));
   space_.begin_set_up();
+  look_at_loaded_libraries();
 }
 
 void Card::grow_context(std::int64_t bytes) {

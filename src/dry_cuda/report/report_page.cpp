@@ -39,8 +39,7 @@ std::string command_line() {
   return text;
 }
 
-/// The page of the launcher, or nothing.
-ReportPage* shared_page() {
+ReportPage* map_shared_page() {
   auto const& path = environment().report_page_path;
   if (path.empty()) { return nullptr; }
   auto const file = open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -54,6 +53,12 @@ ReportPage* shared_page() {
   if (memory == MAP_FAILED) { return nullptr; }
   auto* const page = static_cast<ReportPage*>(memory);
   return page->magic == ReportPage::kMagic ? page : nullptr;
+}
+
+/// The page of the launcher, or nothing.
+ReportPage* shared_page() {
+  static ReportPage* const page = map_shared_page();
+  return page;
 }
 
 ProcessRecord* claim() {
@@ -89,6 +94,19 @@ ProcessRecord& process_record() {
     return claimed;
   }();
   return record;
+}
+
+void remark(Remark remark, char const* what) {
+  auto* const page = shared_page();
+  if (page == nullptr) { return; }
+  for (auto const& known : page->remark) {
+    if (known.remark.load() == remark && std::strcmp(known.what.data(), what) == 0) { return; }
+  }
+  auto const number = page->remarks.fetch_add(1);
+  if (number >= ReportPage::kRemarks) { return; }
+  auto& record = page->remark.at(static_cast<std::size_t>(number));
+  std::snprintf(record.what.data(), record.what.size(), "%s", what);
+  record.remark.store(remark);  // last: a reader sees all or nothing
 }
 
 }  // namespace maxbatch::dry

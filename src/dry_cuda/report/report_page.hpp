@@ -32,6 +32,34 @@ struct DeviceRecord {
   RefusedRequest last_refused;
 };
 
+/// What the size of a library's scratch memory rests on. Table: asked on a card; planned: cuDNN's plan for a convolution that
+/// no table answered; graph: its plan for anything else, such as attention; rule and estimate: the formulas and
+/// interpolations of libraries/README.md.
+enum class MemorySource : std::int32_t { table, planned, graph, rule, estimate };
+constexpr std::size_t kMemorySources = 5;
+
+/// Answers of one source: how many, and the largest of them.
+struct SourceRecord {
+  std::int64_t answers = 0;
+  std::int64_t largest_bytes = 0;
+};
+
+/// What LibTorch's caching allocator did on one device, kept by the allocator watch where that is loaded (allocator_watch/).
+struct AllocatorRecord {
+  std::int64_t watched = 0;  ///< 1: all below is known
+  std::int64_t peak_allocated_bytes = 0;
+  std::int64_t peak_requested_bytes = 0;
+  std::int64_t peak_reserved_bytes = 0;
+  std::int64_t retries = 0;  ///< after each, the cache was given back and the request made once more
+  std::int64_t out_of_memory = 0;
+  RefusedRequest last_out_of_memory;  ///< bytes as the program asked; program_bytes: what was allocated
+  /// Of the allocated peak: live scratch memory by MemorySource.
+  std::array<std::int64_t, kMemorySources> peak_source_bytes{};
+  /// Where the allocated peak lies when every planned workspace takes the least, or the most, that it may.
+  std::int64_t low_peak_allocated_bytes = 0;
+  std::int64_t high_peak_allocated_bytes = 0;
+};
+
 enum class CallNote : std::int32_t { none, refused, defaulted, missing };
 
 struct CallRecord {
@@ -51,22 +79,44 @@ struct ProcessRecord {
   std::array<char, 128> card{};     ///< as the card calls itself
   std::array<char, 256> command{};  ///< the first words of the command line
   std::array<DeviceRecord, kDevices> device;
+  std::array<AllocatorRecord, kDevices> allocator;
+  std::array<SourceRecord, kMemorySources> source;  ///< by MemorySource
+  std::int64_t questions = 0;                       ///< convolutions, each once, that no table answered
   std::int32_t calls = 0;
   std::int32_t calls_left_out = 0;  ///< names for which there was no room
   std::array<CallRecord, kCalls> call;
 };
 
+/// Something about a process that explains why it never came to a dry card, or came to it otherwise than was checked.
+enum class Remark : std::int32_t {
+  none,
+  asked_for_driver,  ///< `what` opened the driver's library itself: the runtime is linked into it statically
+  other_runtime,     ///< `what` is a CUDA runtime of another major version, which we do not stand in for
+  other_libtorch,    ///< `what` is the version of the process's LibTorch, not the one that was compared with a card
+};
+
+struct RemarkRecord {
+  std::atomic<Remark> remark = Remark::none;
+  std::array<char, 200> what{};
+};
+
 struct ReportPage {
   static constexpr int kProcesses = 16;
-  static constexpr std::uint64_t kMagic = 0x3179726478616d6d;  // changes with the layout
+  static constexpr int kRemarks = 16;
+  static constexpr std::uint64_t kMagic = 0x3279726478616d6d;  // changes with the layout
 
   std::uint64_t magic = kMagic;
   std::atomic<std::int32_t> processes = 0;  ///< that used a dry card; may exceed kProcesses
   std::array<ProcessRecord, kProcesses> process;
+  std::atomic<std::int32_t> remarks = 0;  ///< may exceed kRemarks
+  std::array<RemarkRecord, kRemarks> remark;
 };
 
 /// The record of this process. Claimed in the launcher's page at first use; without a launcher, private to the process.
 /// Writers hold the lock of what they write about (a card's, the notes').
 ProcessRecord& process_record();
+
+/// Adds a remark to the launcher's page, once; without a launcher nothing happens. Claims no record. Any thread.
+void remark(Remark remark, char const* what);
 
 }  // namespace maxbatch::dry

@@ -2,6 +2,7 @@
 #include "dry_cuda/activation/environment.hpp"
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/memory/card.hpp"
+#include "dry_cuda/report/report_page.hpp"
 #include "thread_error.hpp"
 
 #include <cuda_runtime_api.h>
@@ -49,6 +50,8 @@ MAXBATCH_DRY_ENTRY cudaError_t cudaGetDeviceCount(int* count) {
   if (count == nullptr) { return finish(cudaErrorInvalidValue); }
   auto const status = ready();
   *count = status == cudaSuccess ? environment().devices : 0;
+  // Also the first that most programs ask: from here on the launcher knows that they did.
+  if (status == cudaSuccess) { static_cast<void>(process_record()); }
   return finish(status);
 }
 

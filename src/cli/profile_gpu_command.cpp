@@ -1,0 +1,179 @@
+#include "argument_values.hpp"
+#include "command.hpp"
+#include "convolution_files.hpp"
+#include "dry_cuda/libraries/convolution_table.hpp"
+#include "dry_cuda/profiling/card_reading.hpp"
+#include "dry_cuda/profiling/convolution_asker.hpp"
+#include "usage_error.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cctype>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+namespace maxbatch::cli {
+namespace {
+
+struct ProfileArguments {
+  std::vector<std::string> questions;
+  std::string output = ".";
+  std::string device;
+  bool again = false;
+};
+
+/// Question to answers, as one line of a table holds them. Sorted: tables are compared with diff.
+using Answers = std::map<std::string, std::string>;
+
+/// "NVIDIA GeForce RTX 2080 Ti" to "nvidia-geforce-rtx-2080-ti"
+std::string file_name_of(std::string const& device_name) {
+  std::string name;
+  for (auto const letter : device_name) {
+    auto const byte = static_cast<unsigned char>(letter);
+    if (std::isalnum(byte) != 0) {
+      name += static_cast<char>(std::tolower(byte));
+    } else if (!name.empty() && name.back() != '-') {
+      name += '-';
+    }
+  }
+  while (!name.empty() && name.back() == '-') { name.pop_back(); }
+  return name.empty() ? "card" : name;
+}
+
+std::vector<std::string> questions_of(ProfileArguments const& arguments) {
+  std::vector<std::string> questions;
+  std::unordered_set<std::string> seen;
+  auto const add = [&](std::vector<std::string> const& more) {
+    for (auto const& question : more) {
+      if (seen.insert(question).second) { questions.push_back(question); }
+    }
+  };
+  for (auto const& path : arguments.questions) { add(read_questions("--questions", path)); }
+  if (arguments.questions.empty()) {
+    for (auto const table : dry::built_in_convolution_tables()) { add(questions_of_table(table)); }
+  }
+  return questions;
+}
+
+/// What an earlier visit to the same card, with the same cuDNN, has answered.
+Answers answers_of(std::filesystem::path const& path, std::string const& card, std::string const& cudnn) {
+  Answers answers;
+  if (!std::filesystem::exists(path)) { return answers; }
+  auto const text = read_whole_file("--output", path);
+  if (dry::ConvolutionTable::header_value(text, "card") != card ||
+      dry::ConvolutionTable::header_value(text, "cudnn") != cudnn) {
+    return answers;
+  }
+  std::size_t begin = 0;
+  for (auto end = text.find('\n'); end != std::string::npos; begin = end + 1, end = text.find('\n', begin)) {
+    auto const line = text.substr(begin, end - begin);
+    if (line.empty() || line.front() == '#') { continue; }
+    auto const question = dry::ConvolutionQuestion::parse(line).text();
+    answers[question] = line.substr(question.size());
+  }
+  return answers;
+}
+
+std::string table_text(Answers const& answers, std::string const& card, std::string const& cudnn) {
+  auto text =
+      "# Workspaces of convolutions in bytes, up to three plans each, as cuDNN plans them on the card: maxbatch "
+      "profile-gpu.\n# card: " +
+      card + "\n# cudnn: " + cudnn + '\n';
+  for (auto const& [question, workspaces] : answers) { text += question + workspaces + '\n'; }
+  return text;
+}
+
+struct Asked {
+  std::size_t answered = 0;
+  std::size_t known_before = 0;
+  std::vector<std::string> unanswered;  ///< with cuDNN's reason
+};
+
+Asked ask(std::vector<std::string> const& questions, dry::ConvolutionAsker const& asker, Answers& answers,
+          Surroundings const& surroundings) {
+  Asked asked;
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    auto const& question = questions[i];
+    if (i % 16 == 0) {
+      surroundings.status.show("asking cuDNN: " + std::to_string(i) + " of " + std::to_string(questions.size()) +
+                               " convolutions");
+    }
+    if (answers.count(question) != 0) {
+      ++asked.known_before;
+      continue;
+    }
+    try {
+      auto const workspaces = asker.workspaces(dry::ConvolutionQuestion::parse(question));
+      if (workspaces.empty()) { throw std::runtime_error("cuDNN has no plan"); }
+      auto& line = answers[question];
+      for (auto const bytes : workspaces) { line += ' ' + std::to_string(bytes); }
+      ++asked.answered;
+    } catch (std::runtime_error const& error) { asked.unanswered.push_back(question + ": " + error.what()); }
+  }
+  surroundings.status.clear();
+  return asked;
+}
+
+ExitCode run(ProfileArguments const& arguments, Surroundings const& surroundings) {
+  auto const device = arguments.device.empty() ? 0 : read_count("--device", arguments.device, 0);
+  auto const questions = questions_of(arguments);
+  std::filesystem::path const folder = arguments.output;
+  if (!std::filesystem::is_directory(folder)) { throw UsageError("--output: " + arguments.output + " is no folder"); }
+  dry::CardReading reading;
+  try {
+    reading = dry::read_card(static_cast<int>(device));
+  } catch (std::runtime_error const& error) { throw UsageError(std::string("profile-gpu: ") + error.what()); }
+  for (auto const& remark : reading.remarks) { surroundings.log.warn(remark); }
+  auto const& name = reading.profile.name;
+  auto const profile_path = folder / (file_name_of(name) + ".card.txt");
+  replace_file("--output", profile_path, dry::card_reading_text(reading));
+
+  dry::ConvolutionAsker const asker;
+  auto const cudnn = asker.cudnn_version();
+  auto const table_path = table_beside(profile_path);
+  auto answers = arguments.again ? Answers() : answers_of(table_path, name, cudnn);
+  auto const asked = ask(questions, asker, answers, surroundings);
+  replace_file("--output", table_path, table_text(answers, name, cudnn));
+
+  for (auto const& line : asked.unanswered) { surroundings.log.warn("no answer: " + line); }
+  surroundings.out << name << ": " << profile_path.string() << '\n'
+                   << asked.answered << " convolutions asked, " << asked.known_before << " known before, "
+                   << asked.unanswered.size() << " without an answer (cuDNN " << cudnn << "): " << table_path.string()
+                   << '\n'
+                   << "Use it anywhere: maxbatch dry-run --card-profile " << profile_path.string() << " -- PROGRAM\n";
+  return ExitCode::answered;
+}
+
+}  // namespace
+
+void add_profile_gpu_command(CLI::App& app, Command& chosen) {
+  auto* const command = app.add_subcommand("profile-gpu", "The card in this machine, as a file for dry runs elsewhere");
+  auto const arguments = std::make_shared<ProfileArguments>();
+  command
+      ->add_option("--questions", arguments->questions,
+                   "convolutions to ask cuDNN about, as dry-run --questions wrote them; may be given again; default "
+                   "those of the tables that maxbatch brings along")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  command->add_option("--output", arguments->output, "the folder for both files; default here")->type_name("DIR");
+  command->add_option("--device", arguments->device, "which card; default 0")->type_name("N");
+  command->add_flag("--again", arguments->again,
+                    "ask what an earlier visit has answered once more; without it, answers are added to");
+  command->footer(
+      "Writes NAME.card.txt (properties, total memory, what the driver takes) and beside it NAME.convolutions.txt\n"
+      "(workspaces that cuDNN plans on this card). Takes seconds; nobody else should use the card meanwhile, or what\n"
+      "they hold is taken for the driver's.\n\n"
+      "  maxbatch dry-run --card rtx-3090 --questions asked.txt -- python train.py    without the card\n"
+      "  maxbatch profile-gpu --questions asked.txt --output cards                    once, on the card\n"
+      "  maxbatch dry-run --card-profile cards/NAME.card.txt -- python train.py       anywhere, from then on");
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](Surroundings const& surroundings) { return run(*arguments, surroundings); };
+  });
+}
+
+}  // namespace maxbatch::cli
