@@ -46,8 +46,10 @@ class DeviceAddressSpace {
   /// cudaMalloc. Nothing when the address space is full.
   std::optional<DeviceAddress> allocate(Bytes size);
   void release(DeviceAddress address);
-  /// cuMemAddressReserve, for an expandable segment whose first pages will be `first_mapped`.
-  DeviceAddress reserve(Bytes size, Bytes first_mapped);
+  /// cuMemAddressReserve, for an expandable segment.
+  DeviceAddress reserve(Bytes size);
+  /// Where a reservation really lies, which a recording only tells when the first pages are mapped into it.
+  DeviceAddress settled(DeviceAddress reserved, Bytes first_mapped) const;
   /// Pages were mapped at a place that followed from the reservation.
   void note_mapped(DeviceAddress address, Bytes size);
 

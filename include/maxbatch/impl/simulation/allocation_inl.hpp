@@ -141,7 +141,8 @@ MAXBATCH_INLINE BlockIndex AllocatorState::serve_from_fallback_pools(Request& re
     return kNoBlock;
   }
   for (auto const number : pools_.private_pools_by_id()) {
-    if (!pools_.private_pool(number).use_on_oom) { continue; }
+    auto const& private_pool = pools_.private_pool(number);
+    if (!private_pool.use_on_oom || private_pool.use_count == 0) { continue; }
     auto in_pool = request;
     auto const pool = request.size <= kSmallSize ? PoolTable::small_pool_of(number) : PoolTable::large_pool_of(number);
     in_pool.list = pools_.list_of(pool, pools_.stream_index(stream));

@@ -75,12 +75,14 @@ MAXBATCH_INLINE void DeviceAddressSpace::release(DeviceAddress address) {
   static_cast<void>(driver_.release(address));  // a recorded one is not the driver's
 }
 
-MAXBATCH_INLINE DeviceAddress DeviceAddressSpace::reserve(Bytes size, Bytes first_mapped) {
-  if (is_next(first_mapped)) { return (*recording_->purchases)[recording_->next].address; }
-  diverge();
+MAXBATCH_INLINE DeviceAddress DeviceAddressSpace::reserve(Bytes size) {
   auto const address = next_reservation_;
   next_reservation_ += detail::rounded_up(static_cast<std::uint64_t>(size.count), DeviceAddress{1} << 30);
   return address;
+}
+
+MAXBATCH_INLINE DeviceAddress DeviceAddressSpace::settled(DeviceAddress reserved, Bytes first_mapped) const {
+  return is_next(first_mapped) ? (*recording_->purchases)[recording_->next].address : reserved;
 }
 
 MAXBATCH_INLINE void DeviceAddressSpace::note_mapped(DeviceAddress address, Bytes size) {

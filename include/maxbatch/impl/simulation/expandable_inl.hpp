@@ -44,9 +44,7 @@ MAXBATCH_INLINE BlockIndex AllocatorState::room_for(Request const& request) {
   ExpandableSegment segment;
   segment.page = page;
   segment.size = rounded_up(total + total / 8, page);
-  auto const first_mapped = std::min(rounded_up(request.size, page), segment.size);
-  segment.address =
-      addresses.reserve(Bytes{static_cast<std::int64_t>(segment.size)}, Bytes{static_cast<std::int64_t>(first_mapped)});
+  segment.address = addresses.reserve(Bytes{static_cast<std::int64_t>(segment.size)});
   segment.exists = true;
   auto number = std::size_t{0};
   while (number < expandable_.size() && expandable_[number].exists) { ++number; }
@@ -73,14 +71,18 @@ MAXBATCH_INLINE bool AllocatorState::has_room(BlockIndex first, std::uint64_t si
 
 /// Maps whole pages from the beginning of an unmapped block.
 MAXBATCH_INLINE bool AllocatorState::map(BlockIndex index, std::uint64_t size) {
-  auto const page = expandable_[blocks_[index].expandable - 1].page;
-  auto const mapped = rounded_up(size, page);
+  auto& segment = expandable_[blocks_[index].expandable - 1];
+  auto const mapped = rounded_up(size, segment.page);
   if (static_cast<std::int64_t>(mapped) > device_free()) { return false; }
   device_used_ += mapped;
+  auto& list = pools_.list(blocks_[index].list);
+  list.erase_unmapped(blocks_[index].address);
+  if (blocks_[index].size == segment.size) {
+    segment.address = addresses.settled(segment.address, Bytes{static_cast<std::int64_t>(mapped)});
+    blocks_[index].address = segment.address;
+  }
   auto const address = blocks_[index].address;
   addresses.note_mapped(address, Bytes{static_cast<std::int64_t>(mapped)});
-  auto& list = pools_.list(blocks_[index].list);
-  list.erase_unmapped(address);
   blocks_[index].mapped = true;
   if (mapped < blocks_[index].size) {
     auto const rest_index = blocks_.add();

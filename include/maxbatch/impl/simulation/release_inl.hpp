@@ -36,7 +36,7 @@ MAXBATCH_INLINE void AllocatorState::release_private_pools(std::optional<int> on
     release_blocks_of(PoolTable::small_pool_of(number));
     release_blocks_of(PoolTable::large_pool_of(number));
     auto& pool = pools_.private_pool(number);
-    if (pool.device_segments == 0) { pool.exists = false; }
+    if (pool.device_segments <= 0) { pool.exists = false; }
   }
 }
 
