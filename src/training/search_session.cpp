@@ -18,7 +18,7 @@ SearchSession::SearchSession(MemoryDevice& device, FinderOptions const& options,
 
 Bytes SearchSession::usable_budget() const {
   auto const description = device_.describe();
-  auto const budget = description.budget.value_or(description.total);
+  auto const budget = description.budget.value_or(description.usable.value_or(description.total));
   if (options_.headroom >= budget) {
     throw InvalidArgument("a headroom of " + to_string(options_.headroom) + " leaves nothing of " + to_string(budget));
   }
@@ -28,8 +28,7 @@ Bytes SearchSession::usable_budget() const {
 FinderResult SearchSession::run(Driver const& driver, SearchOptions search, PeakPredictor* predictor,
                                 SearchObserver* observer, double exponent) {
   auto const smallest = AllowedSizes(search).at(0);  // refuses options that contradict each other before work starts
-  auto const budget = usable_budget();
-  PhaseLinePredictor lines(budget, exponent);
+  usable_budget();                                   // likewise
   LeakWatch leaks(observer);
   leaks_ = &leaks;
 
@@ -39,7 +38,11 @@ FinderResult SearchSession::run(Driver const& driver, SearchOptions search, Peak
   check_residence(resident, device_.torch_device());
   check_covered(keeper_->tensors_kept_by_others(), resident);
   device_.warm_up();
-  BudgetGuard const budget_guard(device_, budget);
+  // What a first use takes from the device is taken. Where nobody gave a budget there is no cap: the device itself refuses.
+  auto const budget = usable_budget();
+  bool const capped = device_.describe().budget || options_.headroom.count > 0;
+  BudgetGuard const budget_guard(device_, capped ? std::optional(budget) : std::nullopt);
+  PhaseLinePredictor lines(budget, exponent);
   device_.set_resident(resident_bytes(resident, device_.torch_device()));
   keeper_->restore_structure();  // the first trial starts as every other does
 
@@ -54,6 +57,7 @@ FinderResult SearchSession::run(Driver const& driver, SearchOptions search, Peak
                          predictor != nullptr ? predictor : &lines, &leaks);
   if (leaks.must_stop()) { result.search.reason = "the search was ended: " + leaks.describe(); }
   result.device = device_.describe();
+  result.device.budget = budget;
   result.headroom = options_.headroom;
   result.steps = plan_.step_count();
   result.warnings = warnings(result.search);

@@ -95,8 +95,10 @@ TrialRun run_trial(MemoryDevice& device, TrialPlan const& plan, std::int64_t sea
     window->enter_phase(Phase::other);
     for (std::int64_t index = 0; index < plan.step_count(); ++index) {
       Trial trial(plan.setting(searched, index, device.torch_device()), *window);
+      window->begin_step(index);
       step(trial);
       device.synchronize();
+      window->end_step(index);
       ++steps_done;
     }
   });

@@ -27,6 +27,10 @@ struct DeviceDescription {
   std::string name;  ///< for people: "NVIDIA H200", "cpu under a budget"
   c10::Device torch_device = c10::Device(c10::kCPU);
   Bytes total;                  ///< what the device has, before any budget
+  std::optional<Bytes> usable;  ///< what of it a search without a budget may count on now; none: all of it
+  /// What of `total` is held by others than LibTorch's allocator in this process, measured when asked: context, library
+  /// handles, kernels, other processes. None: the device has no such memory.
+  std::optional<Bytes> outside_allocator;
   std::optional<Bytes> budget;  ///< none: what the device has
   std::string allocator_settings;
   DeviceEvidence evidence = DeviceEvidence::cpu;
@@ -41,6 +45,9 @@ class TrialWindow {
   /// Counts what follows under `phase`; returns the phase before, for whoever has to put it back.
   /// Synchronises: no.  Threads: allocations of other threads meanwhile count under `phase` too.
   virtual Phase enter_phase(Phase phase) noexcept = 0;
+  /// What follows is step `number` of the trial, from 0; for whoever records. The step has ended and the device is idle.
+  virtual void begin_step(std::int64_t /*number*/) noexcept {}
+  virtual void end_step(std::int64_t /*number*/) noexcept {}
 
   /// Peaks so far, the last refused request and the counters.
   virtual TrialEvidence evidence() const = 0;
