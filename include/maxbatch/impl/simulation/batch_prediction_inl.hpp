@@ -32,6 +32,12 @@ class BoundarySearch {
     return found > 0 ? std::optional(found) : std::nullopt;
   }
 
+  /// One run, if there was none.
+  CandidateEvidence const& look_at(std::int64_t batch_size) {
+    by_one_draw(batch_size);
+    return evidence_.at(batch_size);
+  }
+
   std::map<std::int64_t, CandidateEvidence> const& evidence() const { return evidence_; }
 
  private:
@@ -190,21 +196,17 @@ MAXBATCH_INLINE BatchPrediction predict_largest_batch(TraceScaling const& scalin
   if (std::any_of(requests.begin(), requests.end(), [](auto const& request) { return request.is_workspace; })) {
     detail::BoundarySearch elastic(scaling, target, options, /*elastic=*/true);
     auto const found = elastic.find();
-    take(elastic.evidence());
-    // Elastic is an answer only where the next size failed for want of a workspace.
-    auto const next = prediction.largest_batch_size.value_or(0) + 1;
-    auto const* failed = &prediction.candidates.front();
-    for (auto const& candidate : prediction.candidates) {
-      if (candidate.batch_size == next && candidate.workspaces_are_elastic) { failed = &candidate; }
-    }
     if (found && found > prediction.largest_batch_size) {
+      // The workspace that the next size has to do without, and what was missing for it.
+      auto const next = elastic.look_at(prediction.largest_batch_size.value_or(0) + 1);
       prediction.elastic_largest_batch_size = found;
-      if (failed->first_draw.refused) {
-        auto const& refused = *failed->first_draw.refused;
+      if (next.first_draw.refused) {
+        auto const& refused = *next.first_draw.refused;
         prediction.refused_workspace = refused.requested;
         prediction.short_by = headroom(Bytes{refused.reserved.count + refused.segment_size.count}, target.budget());
       }
     }
+    take(elastic.evidence());
     std::stable_sort(prediction.candidates.begin(), prediction.candidates.end(),
                      [](auto const& a, auto const& b) { return a.batch_size < b.batch_size; });
   }

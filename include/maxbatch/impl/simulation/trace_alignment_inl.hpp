@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_set>
 
 namespace maxbatch {
 namespace detail {
@@ -38,11 +39,26 @@ class ProgramAligner {
   static constexpr auto kNone = TraceAlignment::kNone;
   static constexpr std::int64_t kMostEdits = 6000;  // 150 MB and a few tenths of a second
 
-  bool may_be_same(std::uint32_t small, std::uint32_t large) const {
+  bool have_same_size(std::uint32_t small, std::uint32_t large) const {
     auto const& a = small_.requests[small];
     auto const& b = large_.requests[large];
     return (a.size == b.size || a.size * large_size_ == b.size * small_size_) && a.stream == b.stream &&
-           a.pool == b.pool && small_lives_[small].is_momentary() == large_lives_[large].is_momentary();
+           a.pool == b.pool;
+  }
+
+  bool may_be_same(std::uint32_t small, std::uint32_t large) const {
+    return have_same_size(small, large) && small_lives_[small].is_momentary() == large_lives_[large].is_momentary();
+  }
+
+  /// Of those that lie between the same two pairs.
+  bool have_same_place(std::uint32_t small, std::uint32_t large) const {
+    auto const& a = small_.requests[small];
+    auto const& b = large_.requests[large];
+    auto const& a_life = small_lives_[small];
+    auto const& b_life = large_lives_[large];
+    return is_of_its_own_size(large) && (a.size <= b.size || a_life.is_momentary()) &&
+           a_life.is_momentary() == b_life.is_momentary() && a_life.is_freed() == b_life.is_freed() &&
+           is_brief(a_life) == is_brief(b_life) && a.stream == b.stream && a.pool == b.pool;
   }
 
   void pair(std::uint32_t small, std::uint32_t large) {
@@ -58,7 +74,12 @@ class ProgramAligner {
     if (!pairs || 2 * static_cast<std::int64_t>(pairs->size()) < std::min(n, m) || n == 0 || m == 0) {
       fail(pairs ? pairs->size() : 0);
     }
-    for (auto const& [small, large] : *pairs) { pair(small, large); }
+    for (auto const& [small, large] : *pairs) {
+      pair(small, large);
+      if (small_.requests[small].size == large_.requests[large].size) {
+        constant_sizes_.insert(large_.requests[large].size);
+      }
+    }
   }
 
   [[noreturn]] void fail(std::size_t common) const {
@@ -98,16 +119,15 @@ class ProgramAligner {
     auto const pairs = common_subsequence(
         small_end - small, large_end - large,
         [&](std::uint32_t i, std::uint32_t j) {
-          auto const& a = small_lives_[small + i];
-          auto const& b = large_lives_[large + j];
-          return a.is_momentary() == b.is_momentary() && a.is_freed() == b.is_freed() && is_brief(a) == is_brief(b) &&
-                 small_.requests[small + i].stream == large_.requests[large + j].stream &&
-                 small_.requests[small + i].pool == large_.requests[large + j].pool;
+          return have_same_size(small + i, large + j) || have_same_place(small + i, large + j);
         },
         kMostEdits);
     if (!pairs) { return; }
     for (auto const& [i, j] : *pairs) { pair(small + i, large + j); }
   }
+
+  /// No other request of its size stays the same: else it would have been paired by its size, too.
+  bool is_of_its_own_size(std::uint32_t large) const { return constant_sizes_.count(large_.requests[large].size) == 0; }
 
   static bool is_brief(RequestLifetime const& life) { return life.is_freed() && life.ends - life.begins <= 4; }
 
@@ -236,10 +256,10 @@ class ProgramAligner {
       auto const request = operation.request;
       if (request >= begin && request < begin + length) {
         score += 4;
-      } else if (request < begin && request + length >= begin) {
-        score -= 2;  // made by the iteration before: the cut goes through a life
-      } else {
-        score += in_a_loop(request) ? 1 : -1;
+      } else if (in_a_loop(request)) {
+        score += 1;
+      } else {  // of the iteration before: the cut goes through a life
+        score -= request < begin && request + length >= begin ? 2 : 1;
       }
     }
     return score;
@@ -267,6 +287,7 @@ class ProgramAligner {
   std::int64_t large_size_;
   std::vector<RequestLifetime> small_lives_;
   std::vector<RequestLifetime> large_lives_;
+  std::unordered_set<std::int64_t> constant_sizes_;  // of requests that are the same in both
   TraceAlignment result_;
 };
 
