@@ -133,19 +133,21 @@ std::vector<std::int64_t> output_of(ConvolutionQuestion const& question) {
   return output;
 }
 
-/// Whether LibTorch passes over an engine, without its deterministic flag.
-bool is_passed_over(cudnnBackendDescriptor_t configuration, ConvolutionQuestion const& question) {
+bool has_note(cudnnBackendDescriptor_t configuration, cudnnBackendNumericalNote_t note) {
   Descriptor const engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   auto raw = engine.get();
   get(configuration, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &raw);
   std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
   auto const count = get(raw, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                          static_cast<std::int64_t>(notes.size()), notes.data());
-  auto const has = [&](cudnnBackendNumericalNote_t note) {
-    return std::find(notes.begin(), notes.begin() + count, note) != notes.begin() + count;
-  };
-  return has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) ||
-         (question.math == "fp32" && has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
+  return std::find(notes.begin(), notes.begin() + count, note) != notes.begin() + count;
+}
+
+/// Whether LibTorch passes over an engine, without its deterministic flag. Reads one note after the other, as LibTorch does:
+/// by that a dry card tells which mathematics are allowed (cudnn_planning.cpp).
+bool is_passed_over(cudnnBackendDescriptor_t configuration, ConvolutionQuestion const& question) {
+  return has_note(configuration, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) ||
+         (question.math == "fp32" && has_note(configuration, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
 }
 
 /// The graph of the question's one operation. Its descriptors need not outlive it.
@@ -227,9 +229,15 @@ std::vector<std::int64_t> ConvolutionAsker::workspaces(ConvolutionQuestion const
   describe(graph, question, handle);
   std::vector<std::int64_t> found;
   for (auto const mode : {CUDNN_HEUR_MODE_INSTANT, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (auto const& configuration : configurations_of(graph, mode)) {
+    auto configurations = configurations_of(graph, mode);
+    // All of them before the first plan is made, which is LibTorch's order, too.
+    configurations.erase(std::remove_if(configurations.begin(), configurations.end(),
+                                        [&](auto const& one) { return is_passed_over(one->get(), question); }),
+                         configurations.end());
+    for (auto const& configuration : configurations) {
       if (found.size() == kMostPlans) { return found; }
-      if (is_passed_over(configuration->get(), question)) { continue; }
+      // cudnn_frontend, by which LibTorch asks, reads the engine of a plan once more, and a dry card counts on it.
+      static_cast<void>(has_note(configuration->get(), CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS));
       Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
       plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle)
           .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, *configuration);
