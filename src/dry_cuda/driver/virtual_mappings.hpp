@@ -1,6 +1,6 @@
 #pragma once
 
-#include "dry_cuda/memory/driver_address_space.hpp"
+#include "dry_cuda/memory/address.hpp"
 
 namespace maxbatch::dry {
 

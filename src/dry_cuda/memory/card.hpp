@@ -1,6 +1,7 @@
 #pragma once
 
-#include "driver_address_space.hpp"
+#include "address.hpp"
+#include <maxbatch/simulation/driver_address_space.hpp>
 
 #include <atomic>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "dry_cuda/memory/driver_address_space.hpp"
+#include <maxbatch/simulation/driver_address_space.hpp>
 
 #include <gtest/gtest.h>
 
@@ -12,11 +12,10 @@
 namespace maxbatch::test {
 namespace {
 
-using dry::Address;
-using dry::DriverAddressSpace;
+using Address = DeviceAddress;
 
 constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
-constexpr dry::AddressRange kArea{std::uint64_t{1} << 40, std::uint64_t{1} << 45};
+constexpr DeviceAddressRange kArea{std::uint64_t{1} << 40, std::uint64_t{1} << 45};
 
 std::vector<std::vector<std::string>> rows_of(std::string const& name) {
   std::ifstream file(std::string(MAXBATCH_TEST_DATA_DIR) + "/dry_cuda/" + name);

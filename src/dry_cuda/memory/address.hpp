@@ -1,0 +1,10 @@
+#pragma once
+
+#include <maxbatch/simulation/device_address.hpp>
+
+namespace maxbatch::dry {
+
+using Address = DeviceAddress;
+using AddressRange = DeviceAddressRange;
+
+}  // namespace maxbatch::dry
