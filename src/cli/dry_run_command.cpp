@@ -1,6 +1,7 @@
 #include "argument_values.hpp"
 #include "command.hpp"
 #include "convolution_files.hpp"
+#include "data_policies/rules.hpp"
 #include "dry_cuda/card_profile.hpp"
 #include "dry_run_process.hpp"
 #include "dry_run_report.hpp"
@@ -29,6 +30,8 @@ struct DryRunArguments {
   std::string budget;
   std::string seed;
   std::string devices;
+  std::string data;
+  std::string data_rules;
   std::string report;
   std::vector<std::string> program;
 };
@@ -68,6 +71,20 @@ void check_output(std::string const& option, std::string const& path) {
   }
 }
 
+/// Read here, too, so that a mistake is told before the program starts.
+void take_data(DryRunArguments const& arguments, DryRunOrder& order) {
+  try {
+    if (!arguments.data.empty() && arguments.data != "off") { dry::read_answer(arguments.data); }
+  } catch (std::invalid_argument const& error) {
+    throw UsageError(std::string("--data: ") + error.what() + ", and off");
+  }
+  try {
+    if (!arguments.data_rules.empty()) { dry::read_rules_file(arguments.data_rules); }
+  } catch (std::invalid_argument const& error) { throw UsageError(std::string("--data-rules: ") + error.what()); }
+  order.data_policy = arguments.data;
+  if (!arguments.data_rules.empty()) { order.data_rules = std::filesystem::absolute(arguments.data_rules); }
+}
+
 DryRunOrder order_of(DryRunArguments const& arguments, std::vector<std::string> const& program) {
   if (!arguments.program.empty()) {
     throw UsageError("the program and its arguments stand after --: maxbatch dry-run --card NAME -- " +
@@ -93,6 +110,7 @@ DryRunOrder order_of(DryRunArguments const& arguments, std::vector<std::string> 
   // Several seeds begin with 1: 0 is an empty host, which is no draw.
   order.seed = arguments.seed.empty() ? (arguments.seeds.empty() ? 0 : 1) : read_count("--seed", arguments.seed, 0);
   if (!arguments.devices.empty()) { order.devices = read_count("--devices", arguments.devices, 1); }
+  take_data(arguments, order);
   order.program = program;
   return order;
 }
@@ -168,6 +186,18 @@ void add_dry_run_command(CLI::App& app, Command& chosen) {
       ->type_name("FILE");
   command->add_option("--devices", arguments->devices, "how many such cards; default 1")->type_name("N");
   command->add_option("--report", arguments->report, "write the report there, as JSON, instead of to standard error")
+      ->type_name("FILE");
+  command
+      ->add_option(
+          "--data", arguments->data,
+          "what depends on data is told: worst (all that there can be, the default), none, 25%, 'at most 512'; "
+          "off: zeros for everything. The report lists the places that asked")
+      ->envname("MAXBATCH_DRY_POLICY")
+      ->type_name("POLICY");
+  command
+      ->add_option("--data-rules", arguments->data_rules,
+                   "rules for single places, which go first, such as: nonzero in fastrcnn_loss = 2%")
+      ->envname("MAXBATCH_DRY_RULES")
       ->type_name("FILE");
   command->add_option("program", arguments->program, "the program and its arguments, after --");
   command->footer(

@@ -212,6 +212,8 @@ class DryProcess {
                                       {"MAXBATCH_DRY_BUDGET", order.budget ? std::to_string(order.budget->count) : ""},
                                       {"MAXBATCH_DRY_SEED", std::to_string(order.seed)},
                                       {"MAXBATCH_DRY_DEVICES", std::to_string(order.devices)},
+                                      {"MAXBATCH_DRY_POLICY", order.data_policy},
+                                      {"MAXBATCH_DRY_RULES", order.data_rules},
                                       {"MAXBATCH_DRY_REPORT_PAGE", page_file_.path()},
                                       {"MAXBATCH_CONVOLUTION_QUESTIONS", questions_.path()},
                                       {"MAXBATCH_CONVOLUTION_TABLE", order.convolutions}}),

@@ -20,6 +20,8 @@ struct DryRunOrder {
   std::optional<Bytes> budget;
   std::int64_t seed = 0;
   std::int64_t devices = 1;
+  std::string data_policy;  ///< empty: the worst case
+  std::string data_rules;   ///< a file; empty: none
   std::vector<std::string> program;
 };
 

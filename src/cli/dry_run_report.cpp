@@ -1,6 +1,7 @@
 #include "dry_run_report.hpp"
 
 #include "dry_cuda/report/report_text.hpp"
+#include "dry_run_sites.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -105,6 +106,7 @@ Json json_of(dry::ProcessRecord const& record) {
           {"devices", devices},
           {"scratch_answers", sources_of(record)},
           {"convolutions_in_no_table", record.questions},
+          {"data", data_json(record.data)},
           {"not_supported", calls_of(record, dry::CallNote::refused)},
           {"answered_by_default", calls_of(record, dry::CallNote::defaulted)},
           {"looked_up_in_vain", calls_of(record, dry::CallNote::missing)}};

@@ -4,6 +4,7 @@
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/memory/card.hpp"
 #include "dry_cuda/memory/known_bytes.hpp"
+#include "dry_cuda/policies/policy_hooks.hpp"
 #include "dry_cuda/report/allocator_watch.hpp"
 #include "dry_cuda/report/call_notes.hpp"
 #include "dry_cuda/runtime/thread_error.hpp"
@@ -143,6 +144,7 @@ MAXBATCH_DRY_ENTRY CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, st
   if (auto const status = ready(); status != cudaSuccess) { return static_cast<CUresult>(status); }
   auto const device = property->location.id;
   if (device < 0 || device >= environment().devices) { return CUDA_ERROR_INVALID_DEVICE; }
+  load_data_policies_once();
   start_allocator_watch();
   if (!Card::at(device).take(static_cast<std::int64_t>(bytes))) { return CUDA_ERROR_OUT_OF_MEMORY; }
   std::lock_guard<std::mutex> const lock(virtual_memory().mutex);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "site_record.hpp"
+
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -85,6 +87,7 @@ struct ProcessRecord {
   std::int32_t calls = 0;
   std::int32_t calls_left_out = 0;  ///< names for which there was no room
   std::array<CallRecord, kCalls> call;
+  SiteRecords data;  ///< what data-dependent operators were told
 };
 
 /// Something about a process that explains why it never came to a dry card, or came to it otherwise than was checked.

@@ -1,5 +1,6 @@
 #include "report_text.hpp"
 
+#include "site_text.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -119,6 +120,7 @@ std::string report_text(ProcessRecord const& record) {
   text += std::string(": ") + record.command.data() + "\n";
   for (int i = 0; i < std::min<int>(record.devices, ProcessRecord::kDevices); ++i) { add_device(text, record, i); }
   add_sources(text, record);
+  text += site_text(record.data);
   add_calls(text, record, CallNote::refused, "not supported on a dry card");
   add_calls(text, record, CallNote::defaulted, "answered by default, unchecked");
   return text;

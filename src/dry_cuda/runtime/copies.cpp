@@ -2,6 +2,7 @@
 #include "dry_cuda/memory/card.hpp"
 #include "dry_cuda/memory/host_blocks.hpp"
 #include "dry_cuda/memory/known_bytes.hpp"
+#include "dry_cuda/policies/policy_hooks.hpp"
 #include "order.hpp"
 #include "thread_error.hpp"
 
@@ -33,8 +34,9 @@ void copy(void* destination, void const* source, std::size_t bytes) {
     } else {
       remember_bytes(destination, source, bytes);
     }
+    tell_device_memory_written();
   } else if (is_device_address(source)) {
-    read_bytes(destination, source, bytes);
+    if (!answer_read(destination, source, bytes)) { read_bytes(destination, source, bytes); }
   } else {
     std::memmove(destination, source, bytes);
   }
@@ -72,6 +74,7 @@ cudaError_t fill(void* pointer, int value, std::size_t bytes) {
     } else {
       forget_bytes(pointer, bytes);
     }
+    tell_device_memory_written();
   } else {
     if (!host_block_around(pointer)) { return cudaErrorInvalidValue; }
     std::memset(pointer, value, bytes);

@@ -2,6 +2,7 @@
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/memory/card.hpp"
 #include "dry_cuda/memory/known_bytes.hpp"
+#include "dry_cuda/policies/policy_hooks.hpp"
 #include "kernel_registry.hpp"
 #include "launch.hpp"
 #include "order.hpp"
@@ -35,6 +36,7 @@ cudaError_t launch(dim3 const& grid, dim3 const& block, std::size_t dynamic_shar
     return cudaSuccess;
   }
   forget_all_bytes();
+  tell_device_memory_written();
   note_work();
   return cudaSuccess;
 }

@@ -4,6 +4,7 @@
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/memory/card.hpp"
 #include "dry_cuda/memory/host_blocks.hpp"
+#include "dry_cuda/policies/policy_hooks.hpp"
 #include "dry_cuda/report/allocator_watch.hpp"
 #include "dry_cuda/report/call_notes.hpp"
 #include "thread_error.hpp"
@@ -38,6 +39,7 @@ cudaError_t allocate_device(void** pointer, std::size_t size) {
   *pointer = nullptr;
   if (auto const status = ready(); status != cudaSuccess) { return status; }
   if (size == 0) { return cudaSuccess; }
+  load_data_policies_once();
   start_allocator_watch();
   auto const address = Card::current().allocate(as_bytes(size));
   if (!address) { return cudaErrorMemoryAllocation; }
