@@ -14,26 +14,34 @@ def gpt2():
     from transformers import GPT2Config, GPT2LMHeadModel
 
     model = GPT2LMHeadModel(GPT2Config()).cuda().train()
-    tokens = lambda batch: torch.randint(0, 50257, (batch, 512), device="cuda")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 
-    def loss_of(batch):
-        ids = tokens(batch)
-        return model(ids, labels=ids).loss
+    def step(batch):
+        ids = torch.randint(0, 50257, (batch, 512), device="cuda")
+        model(ids, labels=ids).loss.backward()  # in one line: the logits live until the end of it
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
 
-    return torch.optim.AdamW(model.parameters(), lr=1e-4), loss_of
+    return step
 
 
-def classifier(name):
+def classifier(name, options):
     import torchvision
 
+    if "sgd" not in options:
+        raise SystemExit(f"no steps for {name} without SGD")
     model = getattr(torchvision.models, name)(weights=None).cuda().train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
-    def loss_of(batch):
+    def step(batch):
         images = torch.randn(batch, 3, 224, 224, device="cuda")
         labels = torch.randint(0, 1000, (batch,), device="cuda")
-        return torch.nn.functional.cross_entropy(model(images), labels)
+        loss = torch.nn.functional.cross_entropy(model(images), labels)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
 
-    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), loss_of
+    return step
 
 
 def statistics(label):
@@ -46,18 +54,11 @@ def trace1(kind, batch, out, cap, steps):
     if cap:
         torch.cuda.set_per_process_memory_fraction(cap * 2**20 / total, 0)
     torch.cuda.memory._record_memory_history(enabled="all", context=None, max_entries=4000000)
-    optimizer, loss_of = gpt2() if kind == "gpt2" else classifier(kind.removesuffix("+sgd"))
+    step = gpt2() if kind == "gpt2" else classifier(*kind.split("+"))
     torch.cuda.synchronize()
     marks = [statistics("setup")]
-
-    def step():
-        loss = loss_of(batch)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-
     for i in range(steps):
-        step()
+        step(batch)
         torch.cuda.synchronize()
         marks.append(statistics(f"step{i}"))
     trace = torch.cuda.memory._snapshot()["device_traces"][0]

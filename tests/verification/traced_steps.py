@@ -1,7 +1,9 @@
-"""Runs `trace1` of peers.py, unedited. traced_steps.py PEERS JSON_ARGUMENTS
+"""Runs `trace1` of peers.py, unedited. traced_steps.py PEERS JSON_ARGUMENTS [--default-tf32]
 
-The one difference to `python peers.py trace1 JSON_ARGUMENTS`: PyTorch's history has no address for a refused request, which
-`trace1` reads from every entry; it gets the device's free bytes there, as the recordings have it.
+Differences to `python peers.py trace1 JSON_ARGUMENTS`:
+- PyTorch's history has no address for a refused request, which `trace1` reads from every entry; it gets the device's free bytes
+  there, as the recordings have it.
+- --default-tf32: TF32 stays as PyTorch sets it, on for convolutions, as in the recordings without marks.
 """
 
 import importlib.util
@@ -25,5 +27,13 @@ def snapshot_with_addresses(*arguments, **keywords):
     return taken
 
 
+def only_cap(cap_mib):
+    if cap_mib:
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(cap_mib * 2**20 / total, 0)
+
+
 torch.cuda.memory._snapshot = snapshot_with_addresses
+if sys.argv[3:] == ["--default-tf32"]:
+    peers.setup = only_cap
 peers.trace1(*json.loads(sys.argv[2]))

@@ -72,7 +72,7 @@ def known_differences() -> dict:
 
 
 def options_known_to(peers: pathlib.Path) -> set:
-    return set(re.findall(r"'(\w+)' in (?:o|kind)\b", peers.read_text(encoding="utf-8")))
+    return set(re.findall(r"""['"](\w+)['"] (?:not )?in (?:o|options|kind)\b""", peers.read_text(encoding="utf-8")))
 
 
 def check_recipe(recording, peers: pathlib.Path):
@@ -95,7 +95,9 @@ def run_dry(recording, arguments, seed: str, folder: pathlib.Path):
     steps = json.dumps([recording.kind, recording.batch_size, str(history), recording.cap_mib, 3])
     command = [str(arguments.program), "dry-run", "--card", arguments.card, "--seed", seed, "--report", str(report)]
     command += arguments.dry_run_option + ["--", arguments.python]
-    if any(event.action == "oom" for event in recording.events):
+    if recording.other_procedure:
+        command += [str(HERE / "traced_steps.py"), str(arguments.peers), steps, "--default-tf32"]
+    elif any(event.action == "oom" for event in recording.events):
         command += [str(HERE / "traced_steps.py"), str(arguments.peers), steps]
     else:
         command += [str(arguments.peers), "trace1", steps]
