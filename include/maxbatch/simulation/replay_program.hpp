@@ -2,7 +2,6 @@
 
 #include <maxbatch/bytes.hpp>
 #include <maxbatch/config.hpp>
-#include <maxbatch/simulation/allocation_trace.hpp>
 #include <maxbatch/simulation/allocator_settings.hpp>
 #include <maxbatch/simulation/device_address.hpp>
 #include <maxbatch/simulation/device_address_space.hpp>
@@ -11,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace maxbatch {
@@ -60,19 +58,5 @@ struct ReplayProgram {
   bool had_flushes = false;            // recorded under a limit that was felt
 };
 
-/// Throws: TraceError for a trace that contradicts itself or does not tell where it starts, InvalidAllocatorSettings for
-/// settings that cannot be followed.
-/// `settings`: others than those recorded.
-ReplayProgram make_replay_program(AllocationTrace const& trace, std::string const& name,
-                                  std::optional<AllocatorSettings> const& settings = std::nullopt);
-
-/// Where the driver acts in a recording of a training process: after the set-up, and at the requests for cuBLAS's
-/// workspaces (of 32 MiB or 8,519,680 bytes, after the set-up, and never freed).
-DriverEvents driver_events_of(AllocationTrace const& trace);
-
 }  // namespace MAXBATCH_ABI_NAMESPACE
 }  // namespace maxbatch
-
-#if !defined(MAXBATCH_COMPILED_LIB)
-#include <maxbatch/impl/simulation/replay_program_inl.hpp>
-#endif

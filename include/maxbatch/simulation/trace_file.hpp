@@ -3,22 +3,15 @@
 #include <maxbatch/bytes.hpp>
 #include <maxbatch/config.hpp>
 #include <maxbatch/simulation/allocation_trace.hpp>
+#include <maxbatch/simulation/trace_error.hpp>
 
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace maxbatch {
 inline namespace MAXBATCH_ABI_NAMESPACE {
-
-/// A trace that cannot be read or replayed. The text says which one, where in it, and what was wrong:
-/// "swin.csv: line 7: size 'abc' is not a whole number".
-class TraceError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 enum class TraceFormat {
   binary,   ///< our own: everything that a trace holds, about 8 bytes an event, with a checksum

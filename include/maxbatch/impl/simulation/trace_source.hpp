@@ -1,11 +1,12 @@
 #pragma once
 
 #include <maxbatch/simulation/allocation_trace.hpp>
-#include <maxbatch/simulation/trace_file.hpp>
+#include <maxbatch/simulation/trace_error.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>

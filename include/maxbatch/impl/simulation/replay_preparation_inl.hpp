@@ -4,7 +4,7 @@
 #include <maxbatch/impl/simulation/replay_prologue.hpp>
 #include <maxbatch/impl/simulation/trace_source.hpp>
 #include <maxbatch/simulation/caching_allocator_simulator.hpp>
-#include <maxbatch/simulation/replay_program.hpp>
+#include <maxbatch/simulation/replay_preparation.hpp>
 
 #include <algorithm>
 #include <limits>
