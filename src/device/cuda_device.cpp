@@ -67,18 +67,20 @@ class CudaDeviceOfIndex final : public CudaDevice {
     auto const& properties = *at::cuda::getDeviceProperties(index_);
     std::size_t free = 0;
     std::size_t total = 0;
-    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-    auto const reserved = allocator::getDeviceStats(index_).reserved_bytes[kAggregate].current;
+    bool const answers = cudaMemGetInfo(&free, &total) == cudaSuccess;  // not after a sticky error
 
     DeviceDescription description;
     description.name = properties.name;
     description.torch_device = torch_device();
-    description.total = Bytes{static_cast<std::int64_t>(total)};
+    description.total = Bytes{static_cast<std::int64_t>(answers ? total : properties.totalGlobalMem)};
     description.budget = budget_;
-    description.outside_allocator = headroom(description.total, Bytes{static_cast<std::int64_t>(free) + reserved});
-    description.usable = description.total - *description.outside_allocator;
-    if (auto const limit = detail::allocator_limit(index_)) {
-      description.usable = std::min(*description.usable, *limit);
+    if (answers) {
+      auto const reserved = allocator::getDeviceStats(index_).reserved_bytes[kAggregate].current;
+      description.outside_allocator = headroom(description.total, Bytes{static_cast<std::int64_t>(free) + reserved});
+      description.usable = description.total - *description.outside_allocator;
+      if (auto const limit = detail::allocator_limit(index_)) {
+        description.usable = std::min(*description.usable, *limit);
+      }
     }
     description.allocator_settings = c10::CachingAllocator::getAllocatorSettings();
     description.evidence = is_dry_ ? DeviceEvidence::dry : DeviceEvidence::measured;

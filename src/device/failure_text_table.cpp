@@ -43,6 +43,8 @@ constexpr FailurePattern kPatterns[] = {
     {"CUDA error: too many resources requested for launch", "", size_limit, false, ""},
     {"nonzero is not supported for tensors with more than INT_MAX elements", "", size_limit, false, "an index limit"},
     {"only supports output tensors with less than INT_MAX elements", "", size_limit, false, "an index limit"},
+    {"can not have more than INT_MAX elements", "", size_limit, false, "an index limit"},
+    {"is too big to for CUB", "", size_limit, false, "an index limit"},
     {"canUse32BitIndexMath", "", size_limit, false, "an index limit"},
     {"must fit into 32-bit index math", "", size_limit, false, "an index limit"},
     {"std::bad_array_new_length", "", size_limit, false, "an overflowed array length"},

@@ -31,6 +31,8 @@ Json json_of_question(FinderResult const& result, ReportSubject const& subject) 
   json["budget_bytes"] =
       result.device.budget ? Json((*result.device.budget + result.headroom).count) : Json(result.device.total.count);
   json["headroom_bytes"] = result.headroom.count;
+  json["outside_allocator_bytes"] =
+      result.device.outside_allocator ? Json(result.device.outside_allocator->count) : Json(nullptr);
   json["recipe"] = detail::recipe_to_json(subject.recipe);
   json["effective_batch"] = or_null(subject.effective_batch);
   return json;

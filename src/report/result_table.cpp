@@ -121,6 +121,9 @@ std::string to_text(FinderResult const& result, ReportSubject const& subject) {
   }
   if (!search.gaps.empty()) { line("failed below it ", list_of(search.gaps)); }
   if (!search.spurious_failures.empty()) { line("failed only once ", list_of(search.spurious_failures)); }
+  if (auto const outside = result.device.outside_allocator) {
+    line("outside the budget ", to_string(*outside) + " of the device: context, libraries, other processes");
+  }
   auto const neighbours = search.neighbour_trial_count();
   line("trials ", std::to_string(search.trial_count()) +
                       (neighbours > 0 ? " and " + std::to_string(neighbours) + " of neighbours" : "") + " in " +
