@@ -166,6 +166,8 @@ std::vector<Sample> samples() {
       {lost, "CUDA error: uncorrectable ECC error encountered"},
       {lost, "CUDA error: CUDA-capable device(s) is/are busy or unavailable"},
       {lost, "CUDA error: all CUDA-capable devices are busy or unavailable"},
+      {size_limit, "The dimension being sorted can not have more than INT_MAX elements."},
+      {size_limit, "num_inp 2147483653 is too big to for CUB"},
       {size_limit, "std::bad_array_new_length"},
       {likely, "my renderer is out of memory"},
       {likely, "Out of memory in the mesh builder"},
