@@ -135,6 +135,7 @@ int run(int argc, char const* const* argv, models::ModelRegistry const& models, 
   add_find_command(app, command);
   add_table_command(app, command);
   add_models_command(app, command);
+  add_predict_command(app, command);
   add_cards_command(app, command);
 #if defined(MAXBATCH_HAS_DRY_RUN)
   add_dry_run_command(app, command);

@@ -25,9 +25,10 @@ class BoundarySearch {
     auto found = largest_by_one_draw(bound);
     // Most draws decide, and the next sizes are looked at, too.
     while (found > 0 && !by_most_draws(found)) { --found; }
-    constexpr std::int64_t look_above = 1;
+    constexpr std::int64_t look_above = 2;  // memory is not monotone; as far as the search itself looks
     for (auto above = found + 1; above <= std::min(bound, found + look_above); ++above) {
-      if (by_most_draws(above)) { found = above; }
+      auto const next_fails = above == found + 1;
+      if ((next_fails || by_one_draw(above)) && by_most_draws(above)) { found = above; }
     }
     return found > 0 ? std::optional(found) : std::nullopt;
   }
