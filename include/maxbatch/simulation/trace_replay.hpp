@@ -44,7 +44,10 @@ struct ReplayOutcome {
   std::optional<RefusedRequest> refused;  // what did not fit; none though it does not fit: what existed before
   std::optional<std::uint32_t> refused_event;  // of the trace
   std::int64_t survived_refusals = 0;          // of requests that were refused while recording, too
-  std::size_t peak_operation = 0;              // where reserved bytes reached their peak first
+  /// The most that a limit has to allow for nothing to change: with expandable segments it is asked about more than is
+  /// mapped. Never less than the peak of reserved bytes.
+  Bytes largest_claim;
+  std::size_t peak_operation = 0;  // where reserved bytes reached their peak first
   /// Other purchases than the recorded ones were made, so that not all addresses are recorded ones.
   bool left_recording = false;
   bool modelled_addresses = false;
@@ -87,7 +90,8 @@ struct FittingLimits {
   std::int64_t runs = 0;             // of the program
 };
 
-/// Every multiple of 2 MiB up to the unlimited peak is decided. Limits between which the allocator decides nothing
+/// Every multiple of 2 MiB is decided, up to where the limit is not felt: the unlimited peak, or a little above with
+/// expandable segments. Limits between which the allocator decides nothing
 /// differently are decided at once.
 FittingLimits fitting_limits(TraceReplay const& replay);
 

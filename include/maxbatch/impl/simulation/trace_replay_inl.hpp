@@ -1,6 +1,6 @@
 #pragma once
 
-#include <maxbatch/impl/simulation/rounded_up.hpp>
+#include <maxbatch/impl/simulation/allocation_sizes.hpp>
 #include <maxbatch/simulation/trace_replay.hpp>
 
 #include <algorithm>
@@ -132,12 +132,19 @@ MAXBATCH_INLINE ReplayOutcome TraceReplay::run(std::optional<Bytes> limit) const
     return outcome;
   }
   auto& simulator = machine->simulator;
+  detail::SizeRules const rules(program_.settings);
   auto peak = simulator.reserved_peak();
+  outcome.largest_claim = peak;
   outcome.fits = true;
   for (std::size_t i = 0; i < program_.operations.size(); ++i) {
     auto const& operation = program_.operations[i];
     machine->refused_again = false;
+    auto const before = simulator.reserved_bytes();
     auto const served = machine->run(operation);
+    if (simulator.reserved_bytes() > before) {
+      auto const claimed = rules.segment_for(rules.rounded(static_cast<std::uint64_t>(operation.size)));
+      outcome.largest_claim = std::max(outcome.largest_claim, before + Bytes{static_cast<std::int64_t>(claimed)});
+    }
     if (simulator.reserved_peak() > peak) {
       peak = simulator.reserved_peak();
       outcome.peak_operation = i;
@@ -151,6 +158,7 @@ MAXBATCH_INLINE ReplayOutcome TraceReplay::run(std::optional<Bytes> limit) const
     }
     outcome.survived_refusals += machine->refused_again ? 1 : 0;
   }
+  outcome.largest_claim = std::max(outcome.largest_claim, simulator.reserved_peak());
   outcome.statistics = simulator.statistics();
   outcome.segments_bought = outcome.statistics.num_device_alloc - start_purchases_ + program_.initial_segments;
   outcome.left_recording = !outcome.modelled_addresses && simulator.addresses().diverged();
@@ -193,7 +201,7 @@ MAXBATCH_INLINE FittingLimits fitting_limits(TraceReplay const& replay) {
   limits.runs = 1;
   limits.unlimited_peak = Bytes{unlimited.statistics.reserved_bytes.aggregate.peak};
   if (!unlimited.fits) { return limits; }
-  limits.smallest = Bytes{up(limits.unlimited_peak.count)};
+  limits.smallest = Bytes{up(unlimited.largest_claim.count)};
 
   // A limit decides purchases only: what exceeds it is refused. Two limits between which no purchase ends make no
   // difference; the largest one that was made is the peak. Collecting garbage begins at a fraction of the limit, and the
