@@ -6,6 +6,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/cuda/CUDAPluggableAllocator.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -298,6 +299,11 @@ TEST_F(CudaDeviceTest, AnErrorOfTheRuntimesIsClearedBeforeATrial) {
 TEST(CudaDeviceRefusals, SaysWhatIsInTheWay) {
   auto const* const expected = std::getenv("MAXBATCH_TEST_REFUSAL");
   if (expected == nullptr) { GTEST_SKIP() << "set MAXBATCH_TEST_REFUSAL to what the refusal has to say"; }
+  if (std::getenv("MAXBATCH_TEST_PLUGGABLE") != nullptr) {
+    using namespace torch::cuda::CUDAPluggableAllocator;
+    changeCurrentAllocator(createCustomAllocator([](std::size_t, int, cudaStream_t) -> void* { return nullptr; },
+                                                 [](void*, std::size_t, int, cudaStream_t) {}));
+  }
   auto const text = text_of_refusal();
   EXPECT_THAT(text, HasSubstr(expected));
   EXPECT_EQ(text.find('\n'), std::string::npos);
