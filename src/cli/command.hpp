@@ -36,5 +36,7 @@ void add_predict_command(CLI::App& app, Command& chosen);
 void add_dry_run_command(CLI::App& app, Command& chosen);
 void add_profile_gpu_command(CLI::App& app, Command& chosen);
 void add_cards_command(CLI::App& app, Command& chosen);
+void add_replay_command(CLI::App& app, Command& chosen);
+void add_trace_command(CLI::App& app, Command& chosen);
 
 }  // namespace maxbatch::cli

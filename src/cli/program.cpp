@@ -31,6 +31,7 @@ constexpr char const* kFooter =
     "  maxbatch find --model small_cnn --budget 64MiB --format json | jq .largest_batch_size\n"
     "  maxbatch table                                   every model under a row of budgets\n"
     "  maxbatch cards 2080                              the cards that are known, with the source of each figure\n"
+    "  maxbatch replay snapshot.pickle --card rtx-4090  whether a recorded program would have fitted there\n"
     "  maxbatch find --help                             all options of a command\n\n"
     "Exit codes:\n"
     "  0  an answer with its proof\n"
@@ -137,6 +138,8 @@ int run(int argc, char const* const* argv, models::ModelRegistry const& models, 
   add_models_command(app, command);
   add_predict_command(app, command);
   add_cards_command(app, command);
+  add_replay_command(app, command);
+  add_trace_command(app, command);
 #if defined(MAXBATCH_HAS_DRY_RUN)
   add_dry_run_command(app, command);
 #endif
@@ -153,7 +156,7 @@ int run(int argc, char const* const* argv, models::ModelRegistry const& models, 
   } catch (CLI::ParseError const& error) {
     return say_bad_usage(err, complaint(app, error));
   } catch (UsageError const& error) { return say_bad_usage(err, error.what()); }
-  if (!command) { return say_bad_usage(err, "give a command: find, table, models or cards"); }
+  if (!command) { return say_bad_usage(err, "give a command: find, table, models, cards, replay or trace"); }
 
   StatusStream status(err, kind);
   Log log(common.log_level, [&status](std::string_view line) { status.write_line(line); });

@@ -295,7 +295,7 @@ std::vector<std::string> find_with(std::vector<std::string> more) {
 // One test for all: a process of its own for each, as ctest runs tests, would load LibTorch forty times.
 TEST_F(Program, SaysWhatIsWrongInOneSentenceBeforeAnyWork) {
   std::vector<Mistake> const mistakes = {
-      Mistake{{}, "give a command: find, table, models or cards"},  //
+      Mistake{{}, "give a command: find, table, models, cards, replay or trace"},  //
       Mistake{{"fnd"}, "'fnd' is not understood; did you mean 'find'?"},
       Mistake{find_with({"--bugdet", "1GiB"}), "'--bugdet' is not understood; did you mean '--budget'?"},
       Mistake{find_with({"--optimiser=sgd"}), "'--optimiser=sgd' is not understood; did you mean '--optimizer'?"},
