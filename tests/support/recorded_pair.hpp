@@ -9,13 +9,15 @@
 namespace maxbatch::test {
 
 /// tests/data/prediction/MODEL-b2 and -b3: "vit_b_16", "gpt2", "resnet50_sgd".
+inline std::string recorded_path(std::string const& model, int batch_size) {
+  return std::string(MAXBATCH_TEST_DATA_DIR) + "/prediction/" + model + "-b" + std::to_string(batch_size) + ".trace.gz";
+}
+
 /// Throws: TraceError, also where maxbatch was built without zlib.
 inline std::vector<SizedProgram> recorded_pair(std::string const& model) {
   std::vector<SizedProgram> pair;
   for (int const batch_size : {2, 3}) {
-    auto const path =
-        std::string(MAXBATCH_TEST_DATA_DIR) + "/prediction/" + model + "-b" + std::to_string(batch_size) + ".trace.gz";
-    pair.push_back({batch_size, program_of(read_allocation_trace(path))});
+    pair.push_back({batch_size, program_of(read_allocation_trace(recorded_path(model, batch_size)))});
   }
   return pair;
 }
