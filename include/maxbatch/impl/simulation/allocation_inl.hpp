@@ -91,6 +91,7 @@ MAXBATCH_INLINE std::optional<FreeBlocks::Place> AllocatorState::place_for(Block
                                                                            std::uint64_t size) const {
   auto place = list.free.lower_bound(size);
   if (place.is_end()) { return std::nullopt; }
+  if (expandable_.empty()) { return place; }
   auto const block_at = [&](FreeBlocks::Place at) -> Block const& { return blocks_[list.free[at].block]; };
   if (block_at(place).expandable == 0) { return place; }
   if (settings.expandable_segments) {
@@ -125,6 +126,7 @@ MAXBATCH_INLINE BlockIndex AllocatorState::buy(Request const& request) {
     block.address = *address;
     block.size = request.segment;
     block.list = request.list;
+    block.small = list.small;
     counters.segment.increase(list.small, 1);
     counters.reserved_bytes.increase(list.small, static_cast<std::int64_t>(request.segment));
     if (request.segment >= rules_.max_split) { counters.oversize_segments.increase(1); }
@@ -163,7 +165,7 @@ MAXBATCH_INLINE bool AllocatorState::should_split(Block const& block, std::uint6
 }
 
 MAXBATCH_INLINE BlockId AllocatorState::hand_out(BlockIndex index, Request const& request) {
-  auto const small = pools_.list(request.list).small;
+  auto const small = blocks_[index].small;
   auto const was_split = blocks_[index].is_split();
   auto const counts_splits = blocks_[index].expandable == 0;
   if (should_split(blocks_[index], request.size, pools_.pool(pools_.list(request.list).pool))) {
@@ -174,6 +176,7 @@ MAXBATCH_INLINE BlockId AllocatorState::hand_out(BlockIndex index, Request const
     head.address = rest.address;
     head.size = request.size;
     head.list = rest.list;
+    head.small = rest.small;
     head.expandable = rest.expandable;
     head.previous = rest.previous;
     head.next = rest_index;

@@ -25,6 +25,7 @@ struct Block {
   std::uint32_t uses = 0;            // the first of its uses by other streams; 0: none
   std::uint16_t awaited_events = 0;  // and completions from outside
   std::uint16_t list = 0;            // pool and stream
+  bool small = false;                // of its list
   bool allocated = false;
   bool mapped = true;
   bool awaits_outside = false;

@@ -14,6 +14,8 @@ namespace maxbatch {
 namespace detail {
 inline namespace MAXBATCH_ABI_NAMESPACE {
 
+constexpr std::size_t kUsualEvents = 1 << 15;  // addresses only, until they are written
+
 inline void check_settings(AllocatorSettings const& settings) {
   auto const whole = [](Bytes size) { return size.count % (1 << 20) == 0; };
   auto const fail = [](std::string const& what) { throw InvalidAllocatorSettings("allocator settings: " + what); };
@@ -69,6 +71,7 @@ MAXBATCH_INLINE AllocatorState::AllocatorState(AllocatorOptions const& options, 
                                to_string(device.outside_memory) + ": at most 1 TiB can be simulated");
   }
   limit = limit_of(settings.per_process_memory_fraction, device.total_memory);
+  if (records_events) { history.reserve(kUsualEvents); }
 }
 
 MAXBATCH_INLINE void AllocatorState::set_settings(AllocatorSettings const& changed) {

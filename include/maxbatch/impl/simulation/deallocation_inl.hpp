@@ -61,7 +61,7 @@ MAXBATCH_INLINE void AllocatorState::synchronise(StreamHandle stream) {
 MAXBATCH_INLINE void AllocatorState::let_go(BlockIndex index) {
   auto& block = blocks_[index];
   block.allocated = false;
-  auto const small = pools_.list(block.list).small;
+  auto const small = block.small;
   counters.allocation.decrease(small, 1);
   counters.allocated_bytes.decrease(small, static_cast<std::int64_t>(block.size));
   record(AllocatorAction::free_requested, block.address, block.requested, block.list);
@@ -72,7 +72,7 @@ MAXBATCH_INLINE void AllocatorState::let_go(BlockIndex index) {
 MAXBATCH_INLINE void AllocatorState::complete(BlockIndex index) {
   auto& block = blocks_[index];
   record(AllocatorAction::free_completed, block.address, block.requested, block.list);
-  auto const small = pools_.list(block.list).small;
+  auto const small = block.small;
   auto const size = static_cast<std::int64_t>(block.size);
   counters.active.decrease(small, 1);
   counters.active_bytes.decrease(small, size);

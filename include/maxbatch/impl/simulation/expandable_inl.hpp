@@ -55,6 +55,7 @@ MAXBATCH_INLINE BlockIndex AllocatorState::room_for(Request const& request) {
   block.address = segment.address;
   block.size = segment.size;
   block.list = request.list;
+  block.small = list.small;
   block.expandable = static_cast<std::uint32_t>(number + 1);
   block.mapped = false;
   list.insert_unmapped(block.address, index);
@@ -91,6 +92,7 @@ MAXBATCH_INLINE bool AllocatorState::map(BlockIndex index, std::uint64_t size) {
     rest.address = address + mapped;
     rest.size = block.size - mapped;
     rest.list = block.list;
+    rest.small = block.small;
     rest.expandable = block.expandable;
     rest.mapped = false;
     rest.previous = index;
@@ -127,6 +129,7 @@ MAXBATCH_INLINE void AllocatorState::unmap(BlockIndex index) {
     part.address = from;
     part.size = bytes;
     part.list = block.list;
+    part.small = block.small;
     part.expandable = block.expandable;
     part.previous = previous;
     part.next = next;

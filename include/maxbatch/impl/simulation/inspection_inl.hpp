@@ -85,7 +85,7 @@ MAXBATCH_INLINE std::string AllocatorState::broken_invariant() const {
       auto const& block = blocks_[at];
       ++reached;
       check.fail_unless(block.live, named(at) + " is in a segment, but not live");
-      check.fail_unless(block.list == first.list && block.expandable == first.expandable,
+      check.fail_unless(block.list == first.list && block.small == list.small && block.expandable == first.expandable,
                         named(at) + " is of another pool, stream or segment than its neighbours");
       check.fail_unless(block.address == first.address + size, named(at) + " does not follow its neighbour");
       check.fail_unless(block.size > 0 && block.size % kMinBlockSize == 0, named(at) + " has an impossible size");

@@ -25,12 +25,12 @@ struct UnmappedBlock {
 
 /// What is free in one pool for one stream. LibTorch keeps a set per pool, ordered by stream first: these are its parts.
 struct BlockList {
-  FreeBlocks free;
-  std::vector<UnmappedBlock> unmapped;  // by address
   StreamHandle stream = kDefaultStream;
   StreamIndex stream_index = 0;
   PoolIndex pool = 0;
   bool small = false;
+  FreeBlocks free;
+  std::vector<UnmappedBlock> unmapped;  // by address
 
   void insert_unmapped(DeviceAddress address, BlockIndex block) {
     unmapped.insert(first_unmapped_from(address), {address, block});
