@@ -7,6 +7,7 @@
 #include <maxbatch/cli/program.hpp>
 #include <maxbatch/report/version.hpp>
 #include <maxbatch/search/errors.hpp>
+#include <maxbatch/training/child_process_runner.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -123,6 +124,7 @@ std::vector<std::string> take_program(int& argc, char const* const* argv) {
 
 int run(int argc, char const* const* argv, models::ModelRegistry const& models, std::ostream& out, std::ostream& err,
         StatusStream::Kind kind) {
+  answer_if_child(models.all());
   auto const program = take_program(argc, argv);
   CLI::App app("The largest batch that a training step can run under a memory budget, with its proof.", "maxbatch");
   app.footer(kFooter);

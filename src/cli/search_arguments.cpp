@@ -100,6 +100,22 @@ void add_effort_options(CLI::App& command, SearchArguments& arguments) {
       },
       "no trial starts later than this; the best so far is printed, exit code 4")
       ->group(group);
+  command
+      .add_flag("--rehearse,!--no-rehearse", arguments.rehearse,
+                "on a card of this machine: search on its dry twin first, so that the card has only the answer and the "
+                "next size to run; default yes")
+      ->group(group);
+  command
+      .add_flag("--fresh-processes", arguments.fresh_processes,
+                "each trial in a process of its own, which knows nothing of those before")
+      ->group(group);
+  add_value(
+      command, "--trial-timeout", "S",
+      [&](std::string const& text) {
+        arguments.trial_timeout = std::chrono::duration<double>(read_seconds("--trial-timeout", text));
+      },
+      "a trial that takes longer is ended with its process, and bounds the answer; trials then run in child processes")
+      ->group(group);
   add_count(command, "--max-trials", finder.search.max_trials, 1,
             "at most N trials; the best so far is printed, exit code 4")
       ->group(group);
@@ -120,8 +136,9 @@ void add_format_option(CLI::App& command, OutputFormat& format) {
 void add_search_options(CLI::App& command, SearchArguments& arguments) {
   add_value(
       command, "--device", "NAME", [&](std::string const& text) { arguments.device = text; },
-      "cpu: real kernels, LibTorch's CPU allocator under a budget; default cpu. cuda:N and cards by name: later "
-      "versions")
+      "cpu: real kernels, LibTorch's CPU allocator under a budget; cuda:N: a card of this machine; a card's name, such "
+      "as "
+      "rtx-4090 (maxbatch cards lists them): one that is not here, run dry in a child process; default cpu")
       ->group("Where");
   add_recipe_options(command, arguments);
   add_size_options(command, arguments);

@@ -4,6 +4,7 @@
 #include <maxbatch/report/report_subject.hpp>
 #include <maxbatch/training/finder_options.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,6 +20,9 @@ enum class OutputFormat { table, json };
 /// What `find` and `table` have in common: how to train, where, and how to search. Each value is checked when it is read.
 struct SearchArguments {
   std::string device = "cpu";
+  bool rehearse = true;          ///< on the dry twin of a card of this machine, before the search
+  bool fresh_processes = false;  ///< each trial in a process of its own
+  std::optional<std::chrono::duration<double>> trial_timeout;  ///< trials in child processes, which are ended then
   Recipe recipe;
   bool accumulation_was_given = false;
   FinderOptions finder;

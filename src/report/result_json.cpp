@@ -62,6 +62,8 @@ Json json_of(FinderResult const& result, ReportSubject const& subject) {
   }
   json["warnings"] = result.warnings;
   json["seconds"] = search.seconds;
+  json["rehearsed_batch_size"] = result.rehearsal ? or_null(result.rehearsal->batch_size) : Json(nullptr);
+  json["rehearsal_seconds"] = result.rehearsal ? Json(result.rehearsal->seconds) : Json(nullptr);
   json["trial_count"] = search.trial_count();
   json["neighbour_trial_count"] = search.neighbour_trial_count();
   json["trials"] = Json::array();

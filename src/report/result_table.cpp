@@ -50,7 +50,7 @@ Bytes whole_budget(FinderResult const& result) {
 bool says_something(TrialRecord const& trial, Phase phase) {
   auto const& phases = trial.outcome.phases;
   return std::any_of(phases.begin(), phases.end(), [&](PhasePeaks const& known) {
-    return known.phase == phase && (phase != Phase::other || known.peaks.reserved == trial.outcome.peaks.reserved);
+    return known.phase == phase && (phase != Phase::other || known.peaks.allocated == trial.outcome.peaks.allocated);
   });
 }
 
@@ -75,7 +75,7 @@ std::string trials_of(FinderResult const& result) {
     for (auto const phase : phases) {
       auto const found = std::find_if(record.outcome.phases.begin(), record.outcome.phases.end(),
                                       [&](PhasePeaks const& peaks) { return peaks.phase == phase; });
-      row.push_back(found == record.outcome.phases.end() ? "-" : mib(found->peaks.reserved));
+      row.push_back(found == record.outcome.phases.end() ? "-" : mib(found->peaks.allocated));
     }
     row.push_back(fixed(record.seconds, 2));
     table.add_row(std::move(row));
@@ -128,36 +128,54 @@ std::string to_text(FinderResult const& result, ReportSubject const& subject) {
   line("trials ", std::to_string(search.trial_count()) +
                       (neighbours > 0 ? " and " + std::to_string(neighbours) + " of neighbours" : "") + " in " +
                       fixed(search.seconds, 1) + " s, up to " + std::to_string(result.steps) + " steps each");
+  if (result.rehearsal) {
+    line("rehearsed dry ", text_of(result.rehearsal->batch_size) + " in " + fixed(result.rehearsal->seconds, 1) + " s");
+  }
   for (auto const& warning : result.warnings) { line("warning ", warning); }
   return text + '\n' + trials_of(result);
 }
 
 std::string to_table(std::vector<ReportEntry> const& entries, std::string const& heading) {
-  TextTable table({{"model", TextTable::Align::left},
-                   {"budget"},
-                   {"batch"},
-                   {"peak MiB"},
-                   {"next"},
-                   {"its failure", TextTable::Align::left},
-                   {"proof", TextTable::Align::left},
-                   {"trials"},
-                   {"seconds"}});
+  // On this machine's cpu the budget says all; cards differ in more than their memory.
+  auto const on_cards = std::any_of(entries.begin(), entries.end(), [](ReportEntry const& entry) {
+    return entry.result.device.evidence != DeviceEvidence::cpu;
+  });
+  std::vector<TextTable::Column> columns = {{"model", TextTable::Align::left}};
+  if (on_cards) { columns.push_back({"card", TextTable::Align::left}); }
+  for (auto const& column : std::vector<TextTable::Column>{{"budget"},
+                                                           {"batch"},
+                                                           {"peak MiB"},
+                                                           {"next"},
+                                                           {"its failure", TextTable::Align::left},
+                                                           {"proof", TextTable::Align::left},
+                                                           {"trials"},
+                                                           {"seconds"}}) {
+    columns.push_back(column);
+  }
+  TextTable table(std::move(columns));
   std::string notes;
   for (auto const& [subject, result, error] : entries) {
+    std::vector<std::string> row = {subject.model};
+    if (on_cards) { row.push_back(result.device.name); }
+    row.push_back(to_string(whole_budget(result)));
+    auto const where =
+        subject.model + (on_cards ? " on " + result.device.name : " under " + to_string(whole_budget(result)));
     if (error) {
-      table.add_row({subject.model, to_string(whole_budget(result)), "failed"});
-      notes += wrap(subject.model + " under " + to_string(whole_budget(result)) + " failed: " + *error, kWidth, "  ");
+      row.emplace_back("failed");
+      table.add_row(std::move(row));
+      notes += wrap(where + " failed: " + *error, kWidth, "  ");
       continue;
     }
     auto const& search = result.search;
     auto const* const answer = search.answer();
-    table.add_row({subject.model, to_string(whole_budget(result)), text_of(search.batch_size),
-                   answer == nullptr ? "-" : mib(answer->outcome.peaks.reserved), text_of(search.next_batch_size),
-                   stop_of(search), std::string(to_string(search.proof)),
-                   std::to_string(search.trial_count() + search.neighbour_trial_count()), fixed(search.seconds, 1)});
-    for (auto const& warning : result.warnings) {
-      notes += wrap(subject.model + " under " + to_string(whole_budget(result)) + ": " + warning, kWidth, "  ");
+    for (auto& cell : std::vector<std::string>{
+             text_of(search.batch_size), answer == nullptr ? "-" : mib(answer->outcome.peaks.reserved),
+             text_of(search.next_batch_size), stop_of(search), std::string(to_string(search.proof)),
+             std::to_string(search.trial_count() + search.neighbour_trial_count()), fixed(search.seconds, 1)}) {
+      row.push_back(std::move(cell));
     }
+    table.add_row(std::move(row));
+    for (auto const& warning : result.warnings) { notes += wrap(where + ": " + warning, kWidth, "  "); }
   }
   return wrap(heading, kWidth) + '\n' + table.to_string() + (notes.empty() ? "" : '\n' + notes);
 }

@@ -11,6 +11,12 @@
 
 namespace maxbatch {
 
+/// The same search on the dry twin of a card, before the card was asked.
+struct Rehearsal {
+  std::optional<std::int64_t> batch_size;
+  double seconds = 0;
+};
+
 /// The answer of a finder: the search's, and what it was asked of.
 struct FinderResult {
   SearchResult search;
@@ -19,6 +25,7 @@ struct FinderResult {
   std::int64_t steps = 0;  ///< per trial
   std::vector<std::string>
       warnings;  ///< leaks, swallowed failures, spurious failures: what a careful reader should know
+  std::optional<Rehearsal> rehearsal;  ///< none: there was none
 
   /// None: nothing fits.
   std::optional<std::int64_t> batch_size() const { return search.batch_size; }
