@@ -302,7 +302,7 @@ TEST_F(Program, SaysWhatIsWrongInOneSentenceBeforeAnyWork) {
       Mistake{{"find", "--budget", "64KiB"}, "--model is required"},
       Mistake{{"find", "--model", "row", "--budget", "64KiB"}, "there is no model 'row'; did you mean 'rows'?"},
       Mistake{{"table", "--models", "rows,net"}, "there is no model 'net'"},
-      Mistake{find_with({"--device", "cuda:0"}), "--device 'cuda:0': this version answers for the cpu only"},
+      Mistake{find_with({"--device", "cuda:77"}), "--device 'cuda:77': There is no cuda:77"},
       Mistake{find_with({"--device", "rtx-2080-ti"}), "--device 'rtx-2080-ti': this version answers for the cpu only"},
       Mistake{find_with({"--device", "cpuu"}), "--device 'cpuu' is not known; did you mean 'cpu'?"},
       Mistake{{"find", "--model", "rows", "--budget", "lots"}, "--budget 'lots' is not an amount of memory"},
