@@ -2,6 +2,7 @@
 #include <maxbatch/models/registry.hpp>
 #include <maxbatch/models/small_cnn.hpp>
 #include <maxbatch/models/small_transformer.hpp>
+#include <maxbatch/models/swin_transformer.hpp>
 #include <maxbatch/search/errors.hpp>
 
 #include <algorithm>
@@ -14,6 +15,7 @@ ModelRegistry ModelRegistry::built_in() {
   ModelRegistry registry;
   registry.add(small_cnn());
   registry.add(small_transformer());
+  for (auto& factory : swin_factories()) { registry.add(std::move(factory)); }
   return registry;
 }
 

@@ -6,6 +6,7 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -26,6 +27,7 @@ struct ModelFactory {
   std::optional<ImageSize> image_size;  ///< the model's own input size; none: it takes no images
   /// Throws: InvalidArgument, before anything is built, for a recipe that the model or the device cannot do.
   std::function<PreparedStep(c10::Device, Recipe const&)> make;
+  std::optional<std::int64_t> parameters = std::nullopt;  ///< how many numbers are trained; none: not said
 };
 
 }  // namespace maxbatch

@@ -249,10 +249,12 @@ TEST_F(Program, TabulatesWhatDoesNotFit) {
 TEST_F(Program, ListsTheModels) {
   auto const session = run({"models"});
   EXPECT_EQ(session.code, 0);
-  EXPECT_EQ(session.out, "model  images     what it is\nrows   32x32      4 KiB per sample\n");
+  EXPECT_EQ(session.out,
+            "model  images      parameters  what it is\nrows   32x32                -  4 KiB per sample\n");
   auto const listed = json::parse(run({"models", "--format", "json"}).out);
   EXPECT_EQ(listed[0]["model"], "rows");
   EXPECT_EQ(listed[0]["image_size"], json::array({32, 32}));
+  EXPECT_EQ(listed[0]["parameters"], nullptr);
 }
 
 TEST_F(Program, Teaches) {
