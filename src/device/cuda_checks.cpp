@@ -28,12 +28,12 @@ void check_present(c10::DeviceIndex index) {
     throw DeviceUnavailable(
         "There is no " + name_of(index) +
         ": no CUDA driver or no GPU is to be seen by this process (CUDA_VISIBLE_DEVICES hides some). "
-        "`maxbatch dry-run --card NAME -- PROGRAM` runs the same program on a card that is not here.");
+        "`maxbatch dry-run --card NAME -- PROGRAM` runs the same program on a card that is not here");
   }
   if (index < 0 || index >= count) {
     throw DeviceUnavailable("There is no " + name_of(index) + ": this process sees " + std::to_string(count) +
-                            (count == 1 ? " CUDA device, cuda:0." : " CUDA devices, cuda:0 to cuda:") +
-                            (count == 1 ? "" : std::to_string(count - 1) + "."));
+                            (count == 1 ? " CUDA device, cuda:0" : " CUDA devices, cuda:0 to cuda:") +
+                            (count == 1 ? "" : std::to_string(count - 1)));
   }
 }
 
@@ -42,7 +42,7 @@ void check_own_memory(c10::DeviceIndex index) {
   if (cudaDeviceGetAttribute(&integrated, cudaDevAttrIntegrated, index) == cudaSuccess && integrated != 0) {
     throw DeviceUnavailable(name_of(index) +
                             " is an integrated GPU, whose memory is the machine's: a budget would mean nothing there. "
-                            "Search on a card with memory of its own, or on a dry one.");
+                            "Search on a card with memory of its own, or on a dry one");
   }
 }
 
@@ -52,13 +52,13 @@ void check_allocator() {
     throw DeviceUnavailable(
         "LibTorch's CUDA memory comes from the allocator '" + backend +
         "', where a budget would mean nothing: take the native one (no `backend:cudaMallocAsync` in "
-        "PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF, no pluggable allocator).");
+        "PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF, no pluggable allocator)");
   }
   if (!allocator::isEnabled() || std::getenv(kCachingSwitch) != nullptr) {
     throw DeviceUnavailable(
         std::string("LibTorch's caching of CUDA memory is switched off, so a budget would mean nothing: "
                     "unset ") +
-        kCachingSwitch + ", or call c10::cuda::CUDACachingAllocator::enable(true).");
+        kCachingSwitch + ", or call c10::cuda::CUDACachingAllocator::enable(true)");
   }
 }
 
@@ -67,7 +67,7 @@ void check_no_capture(c10::DeviceIndex index) {
   C10_CUDA_CHECK(cudaStreamIsCapturing(c10::cuda::getCurrentCUDAStream(index), &status));
   if (status != cudaStreamCaptureStatusNone) {
     throw DeviceUnavailable("A CUDA graph is being captured on the current stream of " + name_of(index) +
-                            ", where memory is not flushed and a budget would mean nothing: end the capture first.");
+                            ", where memory is not flushed and a budget would mean nothing: end the capture first");
   }
 }
 

@@ -101,23 +101,24 @@ class TraceRecorder::Buffer final : public detail::AllocatorListener {
   AllocationTrace finish() {
     if (!trace_.limit) { trace_.limit = detail::allocator_limit(index_); }
     stop();
-    auto const written = static_cast<std::ptrdiff_t>(this->written());
+    auto const end = events_.begin() + static_cast<std::ptrdiff_t>(written());
     // What was written while the snapshot of the start was on its way is in the snapshot.
-    auto const end = events_.begin() + written;
-    auto const snapshot =
-        std::find_if(events_.begin(), end, [](auto const& e) { return e.action == TraceAction::snapshot; });
-    auto const begin = snapshot == end ? events_.begin() : snapshot + 1;
-    auto const skipped = static_cast<std::uint64_t>(begin - events_.begin());
-    trace_.events.reserve(static_cast<std::size_t>(end - begin));
-    std::transform(begin, end, std::back_inserter(trace_.events),
-                   [this](auto const& event) { return converted(event); });
-    for (auto& mark : trace_.marks) { mark.event -= std::min(mark.event, skipped); }
+    auto const is_snapshot = [](AllocatorEvent const& event) { return event.action == TraceAction::snapshot; };
+    auto const first = std::find_if(events_.begin(), end, is_snapshot);
+    trace_.events.reserve(static_cast<std::size_t>(end - events_.begin()));
+    auto mark = trace_.marks.begin();
+    for (auto event = first == end ? events_.begin() : first; event != end; ++event) {
+      auto const number = static_cast<std::uint64_t>(event - events_.begin());
+      for (; mark != trace_.marks.end() && mark->event <= number; ++mark) { mark->event = trace_.events.size(); }
+      if (!is_snapshot(*event)) { trace_.events.push_back(converted(*event)); }  // trials take some too
+    }
+    for (; mark != trace_.marks.end(); ++mark) { mark->event = trace_.events.size(); }
     if (lost() > 0) {
-      TraceMark mark;
-      mark.event = trace_.events.size();
-      mark.label = "incomplete";
-      mark.statistics = {{"lost_events", static_cast<std::int64_t>(lost())}};
-      trace_.marks.push_back(std::move(mark));
+      TraceMark incomplete;
+      incomplete.event = trace_.events.size();
+      incomplete.label = "incomplete";
+      incomplete.statistics = {{"lost_events", static_cast<std::int64_t>(lost())}};
+      trace_.marks.push_back(std::move(incomplete));
     }
     return std::move(trace_);
   }
