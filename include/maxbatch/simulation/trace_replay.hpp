@@ -57,7 +57,7 @@ struct ReplayOutcome {
 /// Threads: `run` and the like are safe to call at once.
 class TraceReplay {
  public:
-  TraceReplay(ReplayProgram program, ReplayOptions options);
+  TraceReplay(ReplayProgram program, ReplayOptions const& options);
 
   ReplayOutcome run() const { return run(options_.limit); }
   /// Under another limit.

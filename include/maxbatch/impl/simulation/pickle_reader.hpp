@@ -421,7 +421,7 @@ class PickleReader {
 
   // ---- Containers
   void push_container(Kind kind, std::vector<PickleValue> values) {
-    account(sizeof(values) + kAllocation + values.size() * sizeof(PickleValue));
+    account(sizeof(std::vector<PickleValue>) + kAllocation + values.size() * sizeof(PickleValue));
     document_.containers.push_back(std::move(values));
     push(PickleValue::container(kind, document_.containers.size() - 1));
   }

@@ -84,9 +84,9 @@ struct TraceReplay::Machine {
   bool refused_again = false;
 };
 
-MAXBATCH_INLINE TraceReplay::TraceReplay(ReplayProgram program, ReplayOptions options)
+MAXBATCH_INLINE TraceReplay::TraceReplay(ReplayProgram program, ReplayOptions const& options)
     : program_(std::move(program)),
-      options_(std::move(options)),
+      options_(options),
       start_(detail::allocator_options_for(program_, options_), detail::addresses_for(program_, options_)) {
   start_.set_limit(std::nullopt);
   start_blocks_.resize(std::max<std::size_t>(program_.block_count, 1));
