@@ -3,4 +3,5 @@
     "trace_scaling.cpp belongs to the compiled core; header-only users include <maxbatch/simulation/trace_scaling.hpp>"
 #endif
 
+#include <maxbatch/impl/simulation/scaled_program_builder.hpp>
 #include <maxbatch/impl/simulation/trace_scaling_inl.hpp>

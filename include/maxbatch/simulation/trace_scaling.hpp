@@ -112,5 +112,6 @@ class TraceScaling {
 }  // namespace maxbatch
 
 #if !defined(MAXBATCH_COMPILED_LIB)
+#include <maxbatch/impl/simulation/scaled_program_builder.hpp>
 #include <maxbatch/impl/simulation/trace_scaling_inl.hpp>
 #endif

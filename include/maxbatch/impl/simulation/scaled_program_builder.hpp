@@ -1,29 +1,12 @@
 #pragma once
 
+#include <maxbatch/search/errors.hpp>
 #include <maxbatch/simulation/trace_scaling.hpp>
 
 #include <algorithm>
 #include <utility>
 
 namespace maxbatch {
-namespace detail {
-inline namespace MAXBATCH_ABI_NAMESPACE {
-
-/// A buffer, then small counters, then both let go of, with nothing else asked for in between.
-inline bool is_scratch_with_counter(AllocationProgram const& program, std::vector<RequestLifetime> const& lives,
-                                    std::uint32_t scratch) {
-  constexpr std::uint32_t longest = 4;
-  if (scratch + 1 >= program.requests.size()) { return false; }
-  auto const& buffer = lives[scratch];
-  auto const& counter = lives[scratch + 1];
-  return counter.begins == buffer.begins + 1 && counter.is_momentary() && buffer.is_freed() &&
-         buffer.ends - buffer.begins <= longest && program.requests[scratch + 1].size % 4 == 0 &&
-         program.requests[scratch + 1].size < program.requests[scratch].size;
-}
-
-}  // namespace MAXBATCH_ABI_NAMESPACE
-}  // namespace detail
-
 inline namespace MAXBATCH_ABI_NAMESPACE {
 
 /// Writes the pattern's operations again, at another batch size.
@@ -330,6 +313,20 @@ struct TraceScaling::Builder {
   std::size_t loop_requests_ = 0;
   std::size_t reductions_begun_ = 0;
 };
+
+MAXBATCH_INLINE AllocationProgram TraceScaling::at(std::int64_t batch_size) const {
+  detail::require_at_least_one(batch_size, "batch size");
+  auto const is_same_card = options_.recorded_on == options_.scaled_to && !options_.matrix_workspace;
+  for (auto const& recording : recordings_) {
+    if (recording.batch_size == batch_size && is_same_card) { return recording.program; }
+  }
+  return Builder(*this, batch_size).build().program;
+}
+
+MAXBATCH_INLINE ScalingStatement TraceScaling::statement(std::int64_t batch_size) const {
+  detail::require_at_least_one(batch_size, "batch size");
+  return Builder(*this, batch_size).state();
+}
 
 }  // namespace MAXBATCH_ABI_NAMESPACE
 }  // namespace maxbatch

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <maxbatch/impl/simulation/scaled_program_builder.hpp>
+#include <maxbatch/impl/simulation/scratch_with_counter.hpp>
 #include <maxbatch/search/errors.hpp>
 #include <maxbatch/simulation/trace_scaling.hpp>
 
@@ -216,20 +216,6 @@ MAXBATCH_INLINE void TraceScaling::find_workspaces() {
       if (counterpart != TraceAlignment::kNone) { recordings_[i].program.requests[counterpart].is_workspace = true; }
     }
   }
-}
-
-MAXBATCH_INLINE AllocationProgram TraceScaling::at(std::int64_t batch_size) const {
-  detail::require_at_least_one(batch_size, "batch size");
-  auto const is_same_card = options_.recorded_on == options_.scaled_to && !options_.matrix_workspace;
-  for (auto const& recording : recordings_) {
-    if (recording.batch_size == batch_size && is_same_card) { return recording.program; }
-  }
-  return Builder(*this, batch_size).build().program;
-}
-
-MAXBATCH_INLINE ScalingStatement TraceScaling::statement(std::int64_t batch_size) const {
-  detail::require_at_least_one(batch_size, "batch size");
-  return Builder(*this, batch_size).state();
 }
 
 MAXBATCH_INLINE std::optional<std::uint32_t> TraceScaling::first_sample_request() const {
