@@ -147,13 +147,13 @@ TEST(AllocatorSettings, NoTextBreaksTheReader) {
                                              "-1",
                                              "64"};
   int accepted = 0;
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < 4000; ++i) {
     std::string text;
     for (auto parts = random() % 9; parts > 0; --parts) { text += words.at(random() % words.size()); }
     if (complaint_about(text).empty()) { ++accepted; }
   }
-  EXPECT_GT(accepted, 100);
-  EXPECT_LT(accepted, 19000);
+  EXPECT_GT(accepted, 40);
+  EXPECT_LT(accepted, 3800);
 }
 
 }  // namespace
