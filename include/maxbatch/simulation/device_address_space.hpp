@@ -74,7 +74,7 @@ class DeviceAddressSpace {
 
   DriverAddressSpace driver_;
   DriverPlacement placement_;
-  std::optional<Recording> recording_;
+  Recording recording_;  // without purchases: there is none, or it was left
   bool diverged_ = false;
   bool local_memory_grown_ = false;
   DeviceAddress local_memory_ = 0;

@@ -55,18 +55,18 @@ MAXBATCH_INLINE DeviceAddressSpace DeviceAddressSpace::modelled(DriverPlacement 
 }
 
 MAXBATCH_INLINE bool DeviceAddressSpace::is_next(Bytes size) const {
-  return recording_ && recording_->next < recording_->purchases->size() &&
-         (*recording_->purchases)[recording_->next].size == size;
+  return recording_.purchases && recording_.next < recording_.purchases->size() &&
+         (*recording_.purchases)[recording_.next].size == size;
 }
 
 MAXBATCH_INLINE void DeviceAddressSpace::diverge() {
-  if (!recording_) { return; }
-  recording_.reset();
+  if (!recording_.purchases) { return; }
+  recording_ = {};
   diverged_ = true;
 }
 
 MAXBATCH_INLINE std::optional<DeviceAddress> DeviceAddressSpace::allocate(Bytes size) {
-  if (is_next(size)) { return (*recording_->purchases)[recording_->next++].address; }
+  if (is_next(size)) { return (*recording_.purchases)[recording_.next++].address; }
   diverge();
   return driver_.allocate(static_cast<std::uint64_t>(size.count));
 }
@@ -82,12 +82,12 @@ MAXBATCH_INLINE DeviceAddress DeviceAddressSpace::reserve(Bytes size) {
 }
 
 MAXBATCH_INLINE DeviceAddress DeviceAddressSpace::settled(DeviceAddress reserved, Bytes first_mapped) const {
-  return is_next(first_mapped) ? (*recording_->purchases)[recording_->next].address : reserved;
+  return is_next(first_mapped) ? (*recording_.purchases)[recording_.next].address : reserved;
 }
 
 MAXBATCH_INLINE void DeviceAddressSpace::note_mapped(DeviceAddress address, Bytes size) {
-  if (is_next(size) && (*recording_->purchases)[recording_->next].address == address) {
-    ++recording_->next;
+  if (is_next(size) && (*recording_.purchases)[recording_.next].address == address) {
+    ++recording_.next;
   } else {
     diverge();
   }
