@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 
@@ -86,6 +87,21 @@ void CudaTrialWindow::disarm() noexcept {
   } catch (...) { final_.emplace(); }
   budget_.reset();
   ledger_.freeze();
+}
+
+std::uint64_t CudaTrialWindow::layout_fingerprint() const {
+  std::uint64_t fingerprint = 14695981039346656037U;  // FNV-1a, a number at a time
+  auto const mix = [&fingerprint](std::uint64_t value) { fingerprint = (fingerprint ^ value) * 1099511628211U; };
+  AllocationTrace tables;
+  for (auto const& segment : allocator_segments(index_, tables)) {
+    mix(segment.address);
+    mix(static_cast<std::uint64_t>(segment.size));
+    for (auto const& block : segment.blocks) {
+      mix(static_cast<std::uint64_t>(block.size));
+      mix(static_cast<std::uint64_t>(block.state));
+    }
+  }
+  return fingerprint;
 }
 
 TrialEvidence CudaTrialWindow::read() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "layout_teller.hpp"
 #include "memory_fraction_guard.hpp"
 #include "trial_ledger.hpp"
 #include <maxbatch/device/memory_device.hpp>
@@ -12,7 +13,7 @@
 namespace maxbatch::detail {
 
 /// One trial on one CUDA device: listens from construction to destruction; budget, peaks and phases end with `disarm`.
-class CudaTrialWindow final : public TrialWindow {
+class CudaTrialWindow final : public TrialWindow, public LayoutTeller {
  public:
   /// `peaks_are_exact` is cleared when what was followed differs from the allocator's statistics.
   /// Throws: std::logic_error if a trial is open on the index.
@@ -27,6 +28,7 @@ class CudaTrialWindow final : public TrialWindow {
   TrialEvidence evidence() const override;
   void disarm() noexcept override;
   Bytes still_allocated() const noexcept override { return ledger_.still_allocated(); }
+  std::uint64_t layout_fingerprint() const override;
 
  private:
   TrialEvidence read() const;

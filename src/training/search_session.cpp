@@ -40,7 +40,8 @@ FinderResult SearchSession::run(Driver const& driver, SearchOptions search, Peak
   device_.warm_up();
   // What a first use takes from the device is taken. Where nobody gave a budget there is no cap: the device itself refuses.
   auto const budget = usable_budget();
-  bool const capped = device_.describe().budget || options_.headroom.count > 0;
+  auto const described = device_.describe();
+  bool const capped = described.budget || options_.headroom.count > 0;
   BudgetGuard const budget_guard(device_, capped ? std::optional(budget) : std::nullopt);
   PhaseLinePredictor lines(budget, exponent);
   device_.set_resident(resident_bytes(resident, device_.torch_device()));
@@ -56,12 +57,19 @@ FinderResult SearchSession::run(Driver const& driver, SearchOptions search, Peak
   result.search = driver([this, smallest](std::int64_t size) { return probe(size, smallest); }, search,
                          predictor != nullptr ? predictor : &lines, &leaks);
   if (leaks.must_stop()) { result.search.reason = "the search was ended: " + leaks.describe(); }
-  result.device = device_.describe();
+  auto const is_lost =
+      !result.search.trials.empty() && result.search.trials.back().outcome.verdict == Verdict::device_lost;
+  result.device = is_lost ? described : device_.describe();
   result.device.budget = budget;
   result.headroom = options_.headroom;
   result.steps = plan_.step_count();
   result.warnings = warnings(result.search);
-  keeper_->put_back();
+  if (!is_lost) {
+    keeper_->put_back();
+  } else if (!keeper_->put_back_what_can_be()) {
+    result.warnings.push_back(
+        "the device was lost, and what lived on it could not be put back: start the program anew");
+  }
   return result;
 }
 

@@ -38,6 +38,19 @@ class StateKeeper {
     restore_values();
   }
 
+  /// After the device was lost: whatever does not live there. False when something could not be put back.
+  bool put_back_what_can_be() noexcept {
+    is_put_back_ = true;
+    bool all = true;
+    for (auto guard = guards_.rbegin(); guard != guards_.rend(); ++guard) {
+      try {
+        (*guard)->restore_structure();
+        (*guard)->restore_values();
+      } catch (...) { all = false; }
+    }
+    return all;
+  }
+
   std::vector<StateGuard::NamedTensor> resident_tensors() const { return gather(&StateGuard::resident_tensors); }
   std::vector<StateGuard::NamedTensor> tensors_kept_by_others() const {
     return gather(&StateGuard::tensors_kept_by_others);

@@ -1,10 +1,13 @@
 #include "trial_runner.hpp"
 
+#include "../device/layout_teller.hpp"
 #include "autograd_queue.hpp"
 #include <maxbatch/device/failure_classifier.hpp>
 #include <maxbatch/search/errors.hpp>
 
+#include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -14,6 +17,7 @@ namespace {
 /// How the work in a window ended, with the exception still alive.
 struct Ending {
   std::int64_t steps = 0;
+  std::optional<bool> has_settled;  // asked only of steps under pressure
   std::optional<Failure> failure;
   std::exception_ptr error;
 };
@@ -34,7 +38,7 @@ TrialOutcome judge_failure(Failure const& failure, TrialEvidence const& evidence
   return outcome;
 }
 
-TrialOutcome judge_pass(TrialEvidence const& evidence, bool allow_swallowed) {
+TrialOutcome judge_pass(TrialEvidence const& evidence, bool allow_swallowed, std::optional<bool> has_settled) {
   TrialOutcome outcome;
   if (evidence.out_of_memory_events > 0 && !allow_swallowed) {
     outcome.verdict = Verdict::swallowed_out_of_memory;
@@ -46,6 +50,11 @@ TrialOutcome judge_pass(TrialEvidence const& evidence, bool allow_swallowed) {
     outcome.reason = std::to_string(evidence.allocation_retries) + " allocation retries, " +
                      std::to_string(evidence.reduced_workspaces) + " reduced workspaces, " +
                      std::to_string(evidence.out_of_memory_events) + " failures inside the step";
+    if (has_settled) {
+      outcome.reason += *has_settled
+                            ? "; then the allocator's layout repeated itself, so further steps pass as these did"
+                            : "; the allocator's layout still changed from step to step, so a later one may fail";
+    }
   }
   return outcome;
 }
@@ -54,25 +63,46 @@ TrialRun conclude(MemoryDevice& device, TrialWindow& window, Ending ending, bool
                   std::function<void()> const& clean_up) {
   auto const evidence = window.evidence();
   TrialRun run;
-  run.outcome =
-      ending.failure ? judge_failure(*ending.failure, evidence, device) : judge_pass(evidence, allow_swallowed);
+  run.outcome = ending.failure ? judge_failure(*ending.failure, evidence, device)
+                               : judge_pass(evidence, allow_swallowed, ending.has_settled);
   run.outcome.steps = ending.steps;
   copy_evidence(evidence, run.outcome);
   if (ending.failure && !is_memory_failure(run.outcome.verdict)) { run.foreign = ending.error; }
   ending.error = nullptr;  // before the clean-up: it may hold tensors
   window.disarm();
   if (ending.failure) { drain_autograd_queue(); }
-  if (clean_up) { clean_up(); }
+  try {
+    if (clean_up) { clean_up(); }
+  } catch (...) {
+    // What lives on a lost device cannot be put back; the search ends with this trial and says so.
+    if (run.outcome.verdict != Verdict::device_lost) { throw; }
+  }
   device.release_cached_memory();
   run.still_allocated = window.still_allocated();
   return run;
+}
+
+/// Steps that passed only because the allocator flushed its cache leave another layout behind each time, and a later step
+/// may not find what it needs. So they go on, in whole rounds of `round` steps, until a layout is one that was there
+/// before: from then on everything repeats. None: the device's allocator cannot be looked into.
+template <typename RunStep>
+std::optional<bool> settle(TrialWindow const& window, std::int64_t round, RunStep const& run_step) {
+  constexpr std::int64_t kMostRounds = 100;
+  auto const* const layout = dynamic_cast<LayoutTeller const*>(&window);
+  if (layout == nullptr) { return std::nullopt; }
+  std::set<std::uint64_t> seen = {layout->layout_fingerprint()};
+  for (std::int64_t i = 0; i < kMostRounds; ++i) {
+    for (std::int64_t step = 0; step < round; ++step) { run_step(); }
+    if (!seen.insert(layout->layout_fingerprint()).second) { return true; }
+  }
+  return false;
 }
 
 template <typename Work>
 Ending end_of(Work const& work) {
   Ending ending;
   try {
-    work(ending.steps);
+    work(ending);
   } catch (std::exception const& error) {
     ending.failure = describe_failure(error);
     ending.error = std::current_exception();
@@ -89,17 +119,22 @@ TrialRun run_trial(MemoryDevice& device, TrialPlan const& plan, std::int64_t sea
                    std::function<Step()> const& make_step, std::function<void()> const& clean_up) {
   device.release_cached_memory();
   auto const window = device.open_trial();
-  auto ending = end_of([&](std::int64_t& steps_done) {
+  auto ending = end_of([&](Ending& so_far) {
     window->enter_phase(Phase::setup);
     auto const step = make_step();
     window->enter_phase(Phase::other);
-    for (std::int64_t index = 0; index < plan.step_count(); ++index) {
+    auto const run_step = [&] {
+      auto const index = so_far.steps;
       Trial trial(plan.setting(searched, index, device.torch_device()), *window);
       window->begin_step(index);
       step(trial);
       device.synchronize();
       window->end_step(index);
-      ++steps_done;
+      ++so_far.steps;
+    };
+    while (so_far.steps < plan.step_count()) { run_step(); }
+    if (window->evidence().allocation_retries > 0) {
+      so_far.has_settled = settle(*window, static_cast<std::int64_t>(plan.order.size()), run_step);
     }
   });
   if (!ending.failure && window->evidence().allocation_count == 0) {
@@ -115,7 +150,7 @@ TrialRun run_trial(MemoryDevice& device, TrialPlan const& plan, std::int64_t sea
 TrialRun run_setup(MemoryDevice& device, std::function<void()> const& work) {
   device.release_cached_memory();
   auto const window = device.open_trial();
-  auto ending = end_of([&](std::int64_t&) {
+  auto ending = end_of([&](Ending&) {
     window->enter_phase(Phase::setup);
     work();
     device.synchronize();

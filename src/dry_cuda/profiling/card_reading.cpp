@@ -9,6 +9,7 @@
 #include <optional>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 namespace maxbatch::dry {
 namespace {
@@ -112,14 +113,21 @@ void watch_cublas(CardReading& reading) {
     return;
   }
   profile.cublas_handle_bytes = handle_bytes;
-  constexpr int kSize = 256;
-  DeviceMemory const matrices(std::int64_t{3} * kSize * kSize * 4);
+  // Which kernel needs the larger stacks differs with shape and transposition: those of a training step, small to large.
+  constexpr int kLargest = 2048;
+  DeviceMemory const matrices(std::int64_t{3} * kLargest * kLargest * 4);
   auto const grown_bytes = taken_by([&] {
     float const one = 1;
     float const zero = 0;
     auto* const a = matrices.floats();
-    status = MAXBATCH_LOADED(cublasSgemm_v2)(handle, CUBLAS_OP_N, CUBLAS_OP_N, kSize, kSize, kSize, &one, a, kSize,
-                                             a + kSize * kSize, kSize, &zero, a + 2 * kSize * kSize, kSize);
+    for (auto const size : {256, 1024, kLargest}) {
+      for (auto const& [left, right] : {std::pair(CUBLAS_OP_N, CUBLAS_OP_N), std::pair(CUBLAS_OP_T, CUBLAS_OP_N),
+                                        std::pair(CUBLAS_OP_N, CUBLAS_OP_T)}) {
+        auto const done = MAXBATCH_LOADED(cublasSgemm_v2)(handle, left, right, size, size, size, &one, a, size,
+                                                          a + size * size, size, &zero, a + 2 * size * size, size);
+        if (done != CUBLAS_STATUS_SUCCESS) { status = done; }
+      }
+    }
     check(MAXBATCH_LOADED(cudaDeviceSynchronize)(), "a matrix product");
   });
   MAXBATCH_LOADED(cublasDestroy_v2)(handle);

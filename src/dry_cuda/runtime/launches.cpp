@@ -27,7 +27,8 @@ bool is_legal(dim3 const& grid, dim3 const& block) {
 cudaError_t launch(dim3 const& grid, dim3 const& block, std::size_t dynamic_shared_bytes, std::size_t most_shared_bytes,
                    cudaStream_t stream) {
   if (auto const status = ready(); status != cudaSuccess) { return status; }
-  if (!is_legal(grid, block)) { return cudaErrorInvalidConfiguration; }
+  // Not cudaErrorInvalidConfiguration: an H200 with CUDA 13.0 says this of every limit (tests/device/launch_limits.cu).
+  if (!is_legal(grid, block)) { return cudaErrorInvalidValue; }
   if (dynamic_shared_bytes > most_shared_bytes) { return cudaErrorInvalidValue; }
   if (!is_stream(stream)) { return cudaErrorInvalidResourceHandle; }
   Card::current().count_launch();

@@ -304,7 +304,7 @@ TEST_F(CudaFinderTest, ALaunchLimitIsNoBoundOfMemory) {
   EXPECT_EQ(result.search.proof, Proof::other_limit);
   ASSERT_NE(result.search.next_failure(), nullptr);
   EXPECT_EQ(result.search.next_failure()->outcome.verdict, Verdict::size_limit);
-  EXPECT_THAT(result.search.reason, HasSubstr("invalid configuration argument"));
+  EXPECT_THAT(result.search.reason, HasSubstr("invalid argument"));
 }
 
 TEST_F(CudaFinderTest, AnIndexLimitIsNoBoundOfMemory) {
