@@ -1,6 +1,7 @@
 #include "cli/convolution_files.hpp"
 
 #include "cli/usage_error.hpp"
+#include "support/remove_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ constexpr char const* kTwo = "backward_filter 2,3,32,32 64,3,7,7 2,2 3,3 1,1 cha
 class ConvolutionFiles : public testing::Test {
  protected:
   ConvolutionFiles() { std::filesystem::create_directories(folder_); }
-  ~ConvolutionFiles() override { std::filesystem::remove_all(folder_); }
+  ~ConvolutionFiles() override { remove_folder(folder_.string()); }
   [[nodiscard]] std::filesystem::path file(std::string const& text) const {
     auto const path = folder_ / "questions.txt";
     std::ofstream(path) << text;

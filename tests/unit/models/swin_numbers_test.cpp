@@ -1,5 +1,6 @@
 // Our Swin Transformers against timm's: numbers kept in tests/data, and, where timm is installed, timm itself.
 #include "models/precision_guard.hpp"
+#include "support/remove_folder.hpp"
 #include <maxbatch/models/swin_transformer.hpp>
 
 #include <torch/torch.h>
@@ -259,9 +260,7 @@ class AgainstTimm : public testing::Test {
 #endif
   }
   static void TearDownTestSuite() {
-    // Not std::filesystem::remove_all: LibTorch's libraries export a std::filesystem of another compiler, whose directory
-    // iterators crash here.
-    if (!folder().empty()) { EXPECT_EQ(std::system(("rm -r " + folder()).c_str()), 0); }
+    if (!folder().empty()) { remove_folder(folder()); }
   }
 
   void SetUp() override {
