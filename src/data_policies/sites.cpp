@@ -178,6 +178,7 @@ Site decide(SiteQuestion const& question) {
     site.value = value_of(site.bytes, site.type);
   } else {
     site.value = has_value(decision.answer) ? decision.answer.amount : question.value;
+    site.is_left_to_card = !has_value(decision.answer) && question.value == 0;
   }
   if (question.mask.defined() && !decision.is_known) { mask_counts::keep(question.mask, site.count); }
   if (auto* const record = asker.record) {
@@ -223,6 +224,7 @@ bool answer(Site& site, void* host, std::size_t bytes) {
                        read == 0 && site.type != at::kByte ? 0.0 : static_cast<double>(site.count - 1));
     case Asks::item:
     case Asks::copy:
+      if (site.is_left_to_card) { return false; }
       if (site.bytes.size() == bytes) {
         std::memcpy(host, site.bytes.data(), bytes);
         return true;

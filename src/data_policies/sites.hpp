@@ -17,6 +17,7 @@ struct PolicySurroundings;
 
 /// What an operator in progress is told when it looks at the card. Made when it starts.
 struct Site {
+  bool is_left_to_card = false;  ///< nobody decided: what the card knows of its bytes, else zeros
   Asks asks = Asks::nothing;
   at::ScalarType type = at::kByte;  ///< of the elements looked at
   std::int64_t count = 0;           ///< of an operator that counts

@@ -1,4 +1,5 @@
 #include "dry_cuda/policies/policy_interface.hpp"
+#include "known_values.hpp"
 #include "observer.hpp"
 #include "rules.hpp"
 #include "sites.hpp"
@@ -14,7 +15,7 @@ bool answer_read(void* host, void const*, std::size_t bytes) { return answer_rea
 char const* start(PolicySurroundings const& surroundings) {
   built_in_rules();  // complains here, if ever
   start_sites(surroundings);
-  static PolicyHooks const hooks{answer_read, note_written_by_this_thread};
+  static PolicyHooks const hooks{answer_read, note_written_by_this_thread, known_values::forget_all};
   surroundings.install(&hooks);
   start_observer();
   return nullptr;

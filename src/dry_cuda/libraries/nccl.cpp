@@ -3,6 +3,7 @@
 // this rank knows: frameworks compare shapes and settings that way, and would give up over a difference.
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/memory/known_bytes.hpp"
+#include "dry_cuda/policies/policy_hooks.hpp"
 #include "dry_cuda/report/call_notes.hpp"
 
 #include <cuda_runtime_api.h>
@@ -55,6 +56,7 @@ ncclResult_t reduce(void const* send, void* receive, std::size_t bytes, ncclComm
   } else if (send != receive) {
     move_known_bytes(receive, send, bytes);
   }
+  tell_anything_written();
   return ncclSuccess;
 }
 
@@ -64,6 +66,7 @@ ncclResult_t gather(void const* send, void* receive, std::size_t bytes, int rank
     char* const part = moved(receive, bytes * static_cast<std::size_t>(rank));
     if (part != send) move_known_bytes(part, send, bytes);
   }
+  tell_anything_written();
   return ncclSuccess;
 }
 
@@ -201,6 +204,7 @@ MAXBATCH_DRY_ENTRY ncclResult_t ncclAllGather(void const* send, void* receive, s
 MAXBATCH_DRY_ENTRY ncclResult_t ncclBroadcast(void const* send, void* receive, std::size_t count, ncclDataType_t type,
                                               int, ncclComm_t, cudaStream_t) {
   if (send != nullptr && send != receive) move_known_bytes(receive, send, count * element_bytes(type));
+  tell_anything_written();
   return ncclSuccess;
 }
 MAXBATCH_DRY_ENTRY ncclResult_t ncclBcast(void*, std::size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
@@ -209,11 +213,13 @@ MAXBATCH_DRY_ENTRY ncclResult_t ncclBcast(void*, std::size_t, ncclDataType_t, in
 MAXBATCH_DRY_ENTRY ncclResult_t ncclRecv(void* receive, std::size_t count, ncclDataType_t type, int, ncclComm_t,
                                          cudaStream_t) {
   forget_bytes(receive, count * element_bytes(type));
+  tell_anything_written();
   return ncclSuccess;
 }
 MAXBATCH_DRY_ENTRY ncclResult_t ncclAlltoAll(void const*, void* receive, std::size_t count, ncclDataType_t type,
                                              ncclComm_t communicator, cudaStream_t) {
   if (communicator == nullptr) return ncclInvalidArgument;
   forget_bytes(receive, count * element_bytes(type) * static_cast<std::size_t>(communicator->ranks));
+  tell_anything_written();
   return ncclSuccess;
 }

@@ -102,4 +102,8 @@ void tell_device_memory_written() noexcept {
   if (auto const* const hooks = installed.load(std::memory_order_acquire)) { hooks->device_memory_written(); }
 }
 
+void tell_anything_written() noexcept {
+  if (auto const* const hooks = installed.load(std::memory_order_acquire)) { hooks->anything_written(); }
+}
+
 }  // namespace maxbatch::dry

@@ -13,5 +13,7 @@ void load_data_policies_once() noexcept;
 bool answer_read(void* host, void const* device, std::size_t bytes) noexcept;
 /// Tells them that this thread had device memory written.
 void tell_device_memory_written() noexcept;
+/// Tells them that anything may have been written: a collective's tensors are named by no operator's schema.
+void tell_anything_written() noexcept;
 
 }  // namespace maxbatch::dry

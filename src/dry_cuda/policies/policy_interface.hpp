@@ -16,6 +16,8 @@ struct PolicyHooks {
   bool (*answer_read)(void* host, void const* device, std::size_t bytes) = nullptr;
   /// Something on this thread has written device memory: a kernel, a copy, a fill.
   void (*device_memory_written)() = nullptr;
+  /// A collective has written device memory of whatever tensors, which no operator's schema says.
+  void (*anything_written)() = nullptr;
 };
 
 /// What the dry card offers.
