@@ -53,7 +53,7 @@ def parse_arguments():
         default=python_models.default_site(),
         help="a folder with torchvision, timm and transformers; default: that of scripts/test",
     )
-    parser.add_argument("--only", default="*", help="recordings whose name matches: 'swin-*', 'gpt2-b4'")
+    parser.add_argument("--only", default="*", help="recordings whose name matches, with commas between: 'swin-*,gpt2-b4'")
     parser.add_argument("--card", default="h200", help="default h200, on which the recordings were made")
     parser.add_argument("--seed", default="0", help="passed on to dry-run")
     parser.add_argument(
@@ -186,7 +186,12 @@ def main() -> int:
         print(f"verify_recordings: nothing compared: {reason}")
         return SKIPPED
     arguments.program, arguments.peers = arguments.program.resolve(), arguments.peers.resolve()
-    files = sorted(f for f in arguments.traces.glob("*.csv.gz") if fnmatch.fnmatch(f.name.removesuffix(".csv.gz"), arguments.only))
+    patterns = arguments.only.split(",")
+    files = sorted(
+        file
+        for file in arguments.traces.glob("*.csv.gz")
+        if any(fnmatch.fnmatch(file.name.removesuffix(".csv.gz"), pattern) for pattern in patterns)
+    )
     if not files:
         print(f"verify_recordings: no recording in {arguments.traces} matches {arguments.only}")
         return 2
