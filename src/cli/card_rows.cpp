@@ -43,6 +43,7 @@ struct Row {
 ReportEntry answer(Row const& row, SearchArguments const& arguments) {
   ReportEntry entry;
   entry.subject = subject_for(*row.model, arguments);
+  entry.subject.card = row.card->name;  // what CUDA calls it may be the name of several
   auto options = arguments.finder;
   options.search.divisor_of = arguments.effective_batch;
   ChildProcessOptions children;

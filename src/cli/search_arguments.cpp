@@ -169,6 +169,7 @@ Recipe recipe_for(SearchArguments const& arguments) {
 ReportSubject subject_for(ModelFactory const& model, SearchArguments const& arguments) {
   ReportSubject subject;
   subject.model = model.name;
+  subject.card = read_device(arguments.device).card;
   subject.recipe = recipe_for(arguments);
   if (!subject.recipe.image_size) { subject.recipe.image_size = model.image_size; }
   subject.effective_batch = arguments.effective_batch;

@@ -26,6 +26,7 @@ Json json_of_question(FinderResult const& result, ReportSubject const& subject) 
   json["model"] = subject.model;
   json["device"] = result.device.torch_device.str();
   json["device_name"] = result.device.name;
+  json["card"] = subject.card.empty() ? Json(nullptr) : Json(subject.card);
   json["evidence"] = to_string(result.device.evidence);
   json["device_bytes"] = result.device.total.count;
   json["budget_bytes"] =

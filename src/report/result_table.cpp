@@ -156,10 +156,10 @@ std::string to_table(std::vector<ReportEntry> const& entries, std::string const&
   std::string notes;
   for (auto const& [subject, result, error] : entries) {
     std::vector<std::string> row = {subject.model};
-    if (on_cards) { row.push_back(result.device.name); }
+    auto const& card = subject.card.empty() ? result.device.name : subject.card;
+    if (on_cards) { row.push_back(card); }
     row.push_back(to_string(whole_budget(result)));
-    auto const where =
-        subject.model + (on_cards ? " on " + result.device.name : " under " + to_string(whole_budget(result)));
+    auto const where = subject.model + (on_cards ? " on " + card : " under " + to_string(whole_budget(result)));
     if (error) {
       row.emplace_back("failed");
       table.add_row(std::move(row));
