@@ -2,6 +2,7 @@
 
 #include "models/nearest_name.hpp"
 #include "usage_error.hpp"
+#include <maxbatch/simulation/card_catalogue.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -94,6 +95,12 @@ std::vector<StepMode> read_order(std::string const& option, std::string const& t
     order.push_back(read_name(option, part, {"train", "evaluate"}) == "train" ? StepMode::train : StepMode::evaluate);
   }
   return order;
+}
+
+Card const& read_card(std::string const& option, std::string const& text) {
+  try {
+    return CardCatalogue::built_in().find(text);
+  } catch (UnknownCard const& error) { throw UsageError(option + ": " + error.what()); }
 }
 
 }  // namespace maxbatch::cli

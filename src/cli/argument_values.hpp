@@ -1,6 +1,7 @@
 #pragma once
 
 #include <maxbatch/bytes.hpp>
+#include <maxbatch/simulation/card.hpp>
 #include <maxbatch/training/recipe.hpp>
 
 #include <cstdint>
@@ -16,6 +17,8 @@ Bytes read_bytes(std::string const& option, std::string const& text, Bytes at_le
 ImageSize read_image_size(std::string const& option, std::string const& text);
 OptimizerKind read_optimizer(std::string const& option, std::string const& text);
 Precision read_precision(std::string const& option, std::string const& text);
+/// A card of the catalogue.
+Card const& read_card(std::string const& option, std::string const& text);
 std::vector<StepMode> read_order(std::string const& option, std::string const& text);
 
 /// "a,b" to {"a", "b"}; an empty part stays, so that someone complains about it.

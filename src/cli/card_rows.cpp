@@ -74,9 +74,7 @@ std::vector<Card> read_cards(std::string const& option, std::string const& text)
     return cards;
   }
   for (auto const& name : split_at_commas(text)) {
-    try {
-      cards.push_back(catalogue.find(name));
-    } catch (UnknownCard const& error) { throw UsageError(option + ": " + error.what()); }
+    cards.push_back(read_card(option, name));
     if (!kernels_for(cards.back().architecture.capability)) {
       throw UsageError(option + ": LibTorch " + std::string(kernels_build()) + " has no kernels for " + name +
                        ": it could not train there");

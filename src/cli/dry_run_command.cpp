@@ -36,12 +36,6 @@ struct DryRunArguments {
   std::vector<std::string> program;
 };
 
-Card const& find_card(std::string const& name) {
-  try {
-    return CardCatalogue::built_in().find(name);
-  } catch (UnknownCard const& error) { throw UsageError(std::string("--card: ") + error.what()); }
-}
-
 /// A card that profile-gpu has read, with the convolutions that it has asked, where they still lie beside it.
 void take_profile(DryRunArguments const& arguments, DryRunOrder& order) {
   if (!arguments.card.empty()) { throw UsageError("give --card or --card-profile, not both"); }
@@ -56,7 +50,7 @@ void take_profile(DryRunArguments const& arguments, DryRunOrder& order) {
 }
 
 void take_card(DryRunArguments const& arguments, DryRunOrder& order) {
-  auto const& card = find_card(arguments.card);
+  auto const& card = read_card("--card", arguments.card);
   order.card_name = card.name;
   order.card_profile = card_profile_text(card);
   auto const& source = card.context.source;
@@ -131,7 +125,7 @@ void keep_questions(DryRunArguments const& arguments, std::vector<DryRunOutcome>
 ExitCode run(DryRunArguments const& arguments, Surroundings const& surroundings) {
   auto const order = order_of(arguments, surroundings.program);
   auto const seeds = arguments.seeds.empty() ? 1 : read_count("--seeds", arguments.seeds, 1);
-  if (!arguments.card.empty() && !kernels_for(find_card(arguments.card).architecture.capability)) {
+  if (!arguments.card.empty() && !kernels_for(read_card("--card", arguments.card).architecture.capability)) {
     surroundings.log.warn("LibTorch " + std::string(kernels_build()) + " has no kernels for " + order.card_name +
                           ": on a real one the program would stop at its first kernel");
   }

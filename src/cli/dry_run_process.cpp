@@ -1,5 +1,6 @@
 #include "dry_run_process.hpp"
 
+#include "process/dry_world.hpp"
 #include "program_file.hpp"
 #include "usage_error.hpp"
 
@@ -16,6 +17,8 @@
 #include <new>
 #include <set>
 #include <sstream>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -26,69 +29,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char** environ;
-
 namespace maxbatch::cli {
 namespace {
 
-constexpr char const* kLibrary = "libmaxbatch_dry_cuda.so";
-
-/// Beside the program, as it is built or installed; or where the environment says.
-std::filesystem::path find_library() {
-  if (char const* const said = std::getenv("MAXBATCH_DRY_CUDA_LIBRARY")) {
-    if (std::filesystem::exists(said)) { return std::filesystem::absolute(said); }
-    throw UsageError(std::string("MAXBATCH_DRY_CUDA_LIBRARY is ") + said + ", which is not there");
-  }
-  auto const folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  for (auto const* const place : {".", "../dry_cuda", "../lib", "../lib64", "../lib/x86_64-linux-gnu"}) {
-    auto const library = folder / place / kLibrary;
-    if (std::filesystem::exists(library)) { return std::filesystem::canonical(library); }
-  }
-  throw UsageError(std::string("dry-run needs ") + kLibrary +
-                   ", which is not beside this program: it was built without it");
-}
-
-/// A file that has no name in any folder and ends with this process. Others open it by `path`.
-class NamelessFile {
- public:
-  NamelessFile(char const* name, std::size_t bytes) : descriptor_(memfd_create(name, MFD_CLOEXEC)) {
-    if (descriptor_ < 0 || ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) {
-      throw UsageError(std::string("dry-run: no memory for its report (") + std::strerror(errno) + ")");
-    }
-  }
-  ~NamelessFile() { close(descriptor_); }
-  NamelessFile(NamelessFile const&) = delete;
-  NamelessFile& operator=(NamelessFile const&) = delete;
-
-  [[nodiscard]] int descriptor() const { return descriptor_; }
-  [[nodiscard]] std::string path() const {
-    return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(descriptor_);
-  }
-
- private:
-  int descriptor_;
-};
-
-std::shared_ptr<dry::ReportPage> map_page(NamelessFile const& file) {
+std::shared_ptr<dry::ReportPage> map_page(process::NamelessFile const& file) {
   auto* const memory = mmap(nullptr, sizeof(dry::ReportPage), PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor(), 0);
   if (memory == MAP_FAILED) { throw UsageError("dry-run: no memory for its report"); }
   return {new (memory) dry::ReportPage, [](dry::ReportPage* page) { munmap(page, sizeof(dry::ReportPage)); }};
-}
-
-/// The environment of this process with some of it replaced.
-std::vector<std::string> environment_with(std::vector<std::pair<std::string, std::string>> const& changes) {
-  std::vector<std::string> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    std::string const text = *entry;
-    auto const name = text.substr(0, text.find('='));
-    auto replaced = false;
-    for (auto const& change : changes) { replaced = replaced || change.first == name; }
-    if (!replaced) { environment.push_back(text); }
-  }
-  for (auto const& [name, value] : changes) {
-    if (!value.empty()) { environment.push_back(name + "=" + value); }
-  }
-  return environment;
 }
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
@@ -189,35 +136,41 @@ pid_t start_child(std::vector<std::string> program, std::vector<std::string> env
   return child;
 }
 
+/// What `make` makes; that it cannot is the user's to know.
+template <typename Make>
+auto made(Make const& make) {
+  try {
+    return make();
+  } catch (std::runtime_error const& error) { throw UsageError(std::string("dry-run: ") + error.what()); }
+}
+
+process::DryWorldOrder world_of(DryRunOrder const& order) {
+  process::DryWorldOrder world;
+  world.card_name = order.card_name;
+  world.card_profile = order.card_profile;
+  world.budget = order.budget;
+  world.seed = order.seed;
+  world.devices = order.devices;
+  return world;
+}
+
 /// One run of the program, from its start to its end.
 class DryProcess {
  public:
   DryProcess(DryRunOrder const& order, Streams streams, SignalsPassedOn const& signals)
       : seed_(order.seed),
-        profile_("maxbatch-card", 0),
-        questions_("maxbatch-questions", 0),
-        page_file_("maxbatch-report", sizeof(dry::ReportPage)),
+        world_(made([&] { return process::DryWorld(world_of(order)); })),
+        questions_(made([] { return process::NamelessFile("maxbatch-questions", ""); })),
+        page_file_(
+            made([] { return process::NamelessFile("maxbatch-report", std::string(sizeof(dry::ReportPage), '\0')); })),
         page_(map_page(page_file_)) {
-    if (write(profile_.descriptor(), order.card_profile.data(), order.card_profile.size()) !=
-        static_cast<ssize_t>(order.card_profile.size())) {
-      throw UsageError("dry-run: no memory for the card's profile");
-    }
-    auto preload = find_library().string();
-    if (char const* const others = std::getenv("LD_PRELOAD")) { preload += std::string(":") + others; }
-    child_ =
-        start_child(order.program,
-                    environment_with({{"LD_PRELOAD", preload},
-                                      {"MAXBATCH_CARD", order.card_name},
-                                      {"MAXBATCH_CARD_PROFILE", profile_.path()},
-                                      {"MAXBATCH_DRY_BUDGET", order.budget ? std::to_string(order.budget->count) : ""},
-                                      {"MAXBATCH_DRY_SEED", std::to_string(order.seed)},
-                                      {"MAXBATCH_DRY_DEVICES", std::to_string(order.devices)},
-                                      {"MAXBATCH_DRY_POLICY", order.data_policy},
-                                      {"MAXBATCH_DRY_RULES", order.data_rules},
-                                      {"MAXBATCH_DRY_REPORT_PAGE", page_file_.path()},
-                                      {"MAXBATCH_CONVOLUTION_QUESTIONS", questions_.path()},
-                                      {"MAXBATCH_CONVOLUTION_TABLE", order.convolutions}}),
-                    streams, signals);
+    auto environment = world_.environment();
+    environment.insert(environment.end(), {{"MAXBATCH_DRY_POLICY", order.data_policy},
+                                           {"MAXBATCH_DRY_RULES", order.data_rules},
+                                           {"MAXBATCH_DRY_REPORT_PAGE", page_file_.path()},
+                                           {"MAXBATCH_CONVOLUTION_QUESTIONS", questions_.path()},
+                                           {"MAXBATCH_CONVOLUTION_TABLE", order.convolutions}});
+    child_ = start_child(order.program, process::environment_with(environment), streams, signals);
     replace_child(0, child_);
   }
   /// Only where another one could not be started: nothing is left running.
@@ -254,9 +207,9 @@ class DryProcess {
   }
 
   std::int64_t seed_;
-  NamelessFile profile_;
-  NamelessFile questions_;
-  NamelessFile page_file_;
+  process::DryWorld world_;
+  process::NamelessFile questions_;
+  process::NamelessFile page_file_;
   std::shared_ptr<dry::ReportPage> page_;
   pid_t child_ = 0;
 };

@@ -43,12 +43,6 @@ struct NamedRecording {
   AllocationTrace trace;
 };
 
-Card const& card_named(std::string const& option, std::string const& name) {
-  try {
-    return CardCatalogue::built_in().find(name);
-  } catch (UnknownCard const& error) { throw UsageError(option + ": " + error.what()); }
-}
-
 /// All that can be wrong with the arguments is said before a file is opened.
 std::vector<NamedRecording> named_recordings(std::vector<std::string> const& arguments) {
   std::vector<NamedRecording> recordings;
@@ -103,7 +97,7 @@ void read(std::vector<NamedRecording>& recordings) {
 /// The card that was recorded on: as told, as the recording says, or an H200.
 Card const& recorded_card(PredictArguments const& arguments, AllocationTrace const& trace, bool& is_known) {
   is_known = true;
-  if (!arguments.recorded_on.empty()) { return card_named("--recorded-on", arguments.recorded_on); }
+  if (!arguments.recorded_on.empty()) { return read_card("--recorded-on", arguments.recorded_on); }
   for (auto const& card : CardCatalogue::built_in().all()) {
     if (!trace.device_name.empty() && card.device_name == trace.device_name) { return card; }
   }
@@ -134,7 +128,7 @@ AllocatorSettings settings_of(PredictArguments const& arguments, AllocationTrace
 PredictionTarget target_of(PredictArguments const& arguments) {
   PredictionTarget target;
   if (!arguments.card.empty()) {
-    target = whole_card(card_named("--card", arguments.card));
+    target = whole_card(read_card("--card", arguments.card));
   } else {
     target.limit = arguments.budget;
     constexpr std::int64_t most_that_can_be_simulated = std::int64_t{1} << 40;
@@ -240,7 +234,7 @@ ExitCode run(PredictArguments const& arguments, Surroundings const& surroundings
   target.settings = settings_of(arguments, largest);
   bool card_is_known = true;
   auto const& recorded = recorded_card(arguments, largest, card_is_known);
-  auto const& card = arguments.card.empty() ? recorded : card_named("--card", arguments.card);
+  auto const& card = arguments.card.empty() ? recorded : read_card("--card", arguments.card);
   ScalingOptions scaling_options;
   scaling_options.recorded_on = reduction_hardware(recorded);
   scaling_options.scaled_to = reduction_hardware(card);

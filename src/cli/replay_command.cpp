@@ -46,13 +46,6 @@ std::string name_of(Recording const& recording) {
                                      : recording.file;
 }
 
-Card const* card_named(std::string const& name) {
-  if (name.empty()) { return nullptr; }
-  try {
-    return &CardCatalogue::built_in().find(name);
-  } catch (UnknownCard const& error) { throw UsageError(std::string("--card: ") + error.what()); }
-}
-
 /// All of them before anything is replayed: a file that cannot be read is said at once.
 std::vector<Recording> read_recordings(std::vector<std::string> const& files) {
   std::vector<Recording> recordings;
@@ -227,7 +220,7 @@ ExitCode run(ReplayArguments const& arguments, Surroundings const& surroundings)
     throw UsageError("--seeds " + std::to_string(*arguments.seeds) +
                      " draws modelled addresses, and recorded ones are replayed; add --addresses modelled");
   }
-  auto const* const card = card_named(arguments.card);
+  auto const* const card = arguments.card.empty() ? nullptr : &read_card("--card", arguments.card);
   auto const recordings = read_recordings(arguments.files);
   std::vector<ReplayEntry> entries;
   for (auto const& recording : recordings) {

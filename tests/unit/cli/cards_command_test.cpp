@@ -1,4 +1,4 @@
-#include <maxbatch/cli/program.hpp>
+#include "session.hpp"
 #include <maxbatch/simulation/card_catalogue.hpp>
 
 #include <gmock/gmock.h>
@@ -19,24 +19,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
-
-struct Session {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
-Session run(std::vector<std::string> const& arguments) {
-  std::vector<char const*> argv = {"maxbatch"};
-  for (auto const& argument : arguments) { argv.push_back(argument.c_str()); }
-  std::ostringstream out;
-  std::ostringstream err;
-  Session session;
-  session.code = run_program(static_cast<int>(argv.size()), argv.data(), models::ModelRegistry(), out, err);
-  session.out = out.str();
-  session.err = err.str();
-  return session;
-}
 
 // One process for all: loading LibTorch takes longer than the tests.
 TEST(CardsCommand, ListsSearchesAndExplains) {

@@ -1,3 +1,4 @@
+#include "session.hpp"
 #include <maxbatch/cli/program.hpp>
 #include <maxbatch/search/errors.hpp>
 
@@ -53,26 +54,12 @@ ModelFactory rows(std::shared_ptr<Told> told, std::function<void(std::int64_t)> 
   return model;
 }
 
-struct Session {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
 class Program : public testing::Test {
  protected:
-  Session run(std::vector<std::string> arguments) {
-    std::vector<char const*> argv = {"maxbatch"};
-    for (auto const& argument : arguments) { argv.push_back(argument.c_str()); }
-    std::ostringstream out;
-    std::ostringstream err;
+  Session run(std::vector<std::string> const& arguments) {
     models::ModelRegistry models;
     models.add(rows(told_, also_));
-    Session session;
-    session.code = run_program(static_cast<int>(argv.size()), argv.data(), models, out, err);
-    session.out = out.str();
-    session.err = err.str();
-    return session;
+    return test::run(arguments, models);
   }
 
   Session find(std::vector<std::string> more, std::string const& budget = "64KiB") {

@@ -1,4 +1,4 @@
-#include <maxbatch/cli/program.hpp>
+#include "session.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,24 +20,6 @@ using testing::IsEmpty;
 using testing::StartsWith;
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
-
-struct Session {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
-Session run(std::vector<std::string> const& arguments) {
-  std::vector<char const*> argv = {"maxbatch"};
-  for (auto const& argument : arguments) { argv.push_back(argument.c_str()); }
-  std::ostringstream out;
-  std::ostringstream err;
-  Session session;
-  session.code = run_program(static_cast<int>(argv.size()), argv.data(), models::ModelRegistry(), out, err);
-  session.out = out.str();
-  session.err = err.str();
-  return session;
-}
 
 std::string data(std::string const& name) { return std::string(MAXBATCH_TEST_DATA_DIR) + '/' + name; }
 

@@ -1,3 +1,5 @@
+#include "program_runs.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -13,22 +15,7 @@
 namespace maxbatch::test {
 namespace {
 
-struct Said {
-  std::string text;
-  int exit_code = 0;
-};
-
-Said dry_run(std::string const& arguments) {
-  Said said;
-  auto* const pipe = popen((std::string(MAXBATCH_PROGRAM) + " dry-run " + arguments + " 2>&1").c_str(), "r");
-  std::array<char, 4096> part{};
-  for (std::size_t count = 0; (count = fread(part.data(), 1, part.size(), pipe)) > 0;) {
-    said.text.append(part.data(), count);
-  }
-  auto const status = pclose(pipe);
-  said.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return said;
-}
+Said dry_run(std::string const& arguments) { return run_maxbatch("dry-run " + arguments); }
 
 nlohmann::json run_with_report(std::string const& options, std::string const& program, Said& said) {
   auto const path = testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name();
