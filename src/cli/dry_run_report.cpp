@@ -26,6 +26,7 @@ Json json_of(dry::RefusedRequest const& request) {
 char const* key_of(dry::MemorySource source) {
   switch (source) {
     case dry::MemorySource::table: return "convolution_table";
+    case dry::MemorySource::neighbours: return "convolution_neighbours";
     case dry::MemorySource::planned: return "convolution_planned";
     case dry::MemorySource::graph: return "graph_planned";
     case dry::MemorySource::rule: return "measured_rule";

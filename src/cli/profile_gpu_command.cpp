@@ -9,11 +9,15 @@
 #include <CLI/CLI.hpp>
 
 #include <cctype>
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -60,22 +64,29 @@ std::vector<std::string> questions_of(ProfileArguments const& arguments) {
   return questions;
 }
 
-/// What an earlier visit to the same card, with the same cuDNN, has answered.
-Answers answers_of(std::filesystem::path const& path, std::string const& card, std::string const& cudnn) {
-  Answers answers;
-  if (!std::filesystem::exists(path)) { return answers; }
-  auto const text = read_whole_file("--output", path);
+/// Adds what a table says, if it is of the same card and the same cuDNN.
+void add_answers(Answers& answers, std::string_view text, std::string const& card, std::string const& cudnn) {
   if (dry::ConvolutionTable::header_value(text, "card") != card ||
       dry::ConvolutionTable::header_value(text, "cudnn") != cudnn) {
-    return answers;
+    return;
   }
-  std::size_t begin = 0;
-  for (auto end = text.find('\n'); end != std::string::npos; begin = end + 1, end = text.find('\n', begin)) {
-    auto const line = text.substr(begin, end - begin);
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line.front() == '#') { continue; }
     auto const question = dry::ConvolutionQuestion::parse(line).text();
     answers[question] = line.substr(question.size());
   }
+}
+
+/// What an earlier visit has answered; and what maxbatch brings along for this card, unless questions were given.
+Answers known_answers(ProfileArguments const& arguments, std::filesystem::path const& path, std::string const& card,
+                      std::string const& cudnn) {
+  Answers answers;
+  if (arguments.again) { return answers; }
+  if (arguments.questions.empty()) {
+    for (auto const table : dry::built_in_convolution_tables()) { add_answers(answers, table, card, cudnn); }
+  }
+  if (std::filesystem::exists(path)) { add_answers(answers, read_whole_file("--output", path), card, cudnn); }
   return answers;
 }
 
@@ -94,14 +105,26 @@ struct Asked {
   std::vector<std::string> unanswered;  ///< with cuDNN's reason
 };
 
+/// How long it may still take, going by how long it took; nothing before that says much.
+std::string time_left(std::chrono::steady_clock::duration passed, std::size_t done, std::size_t left) {
+  constexpr std::size_t kEnough = 32;
+  if (done < kEnough) { return {}; }
+  auto const seconds = std::chrono::duration<double>(passed).count() / static_cast<double>(done);
+  auto const whole = static_cast<std::int64_t>(seconds * static_cast<double>(left));
+  return whole < 90 ? ", " + std::to_string(whole) + " s left" : ", " + std::to_string((whole + 59) / 60) + " min left";
+}
+
 Asked ask(std::vector<std::string> const& questions, dry::ConvolutionAsker const& asker, Answers& answers,
           Surroundings const& surroundings) {
   Asked asked;
+  auto const began = std::chrono::steady_clock::now();
   for (std::size_t i = 0; i < questions.size(); ++i) {
     auto const& question = questions[i];
     if (i % 16 == 0) {
       surroundings.status.show("asking cuDNN: " + std::to_string(i) + " of " + std::to_string(questions.size()) +
-                               " convolutions");
+                               " convolutions" +
+                               time_left(std::chrono::steady_clock::now() - began,
+                                         asked.answered + asked.unanswered.size(), questions.size() - i));
     }
     if (answers.count(question) != 0) {
       ++asked.known_before;
@@ -136,7 +159,7 @@ ExitCode run(ProfileArguments const& arguments, Surroundings const& surroundings
   dry::ConvolutionAsker const asker;
   auto const cudnn = asker.cudnn_version();
   auto const table_path = table_beside(profile_path);
-  auto answers = arguments.again ? Answers() : answers_of(table_path, name, cudnn);
+  auto answers = known_answers(arguments, table_path, name, cudnn);
   auto const asked = ask(questions, asker, answers, surroundings);
   replace_file("--output", table_path, table_text(answers, name, cudnn));
 
@@ -157,17 +180,20 @@ void add_profile_gpu_command(CLI::App& app, Command& chosen) {
   command
       ->add_option("--questions", arguments->questions,
                    "convolutions to ask cuDNN about, as dry-run --questions wrote them; may be given again; default "
-                   "those of the tables that maxbatch brings along")
+                   "those of maxbatch's own tables, some thousands, of which some 30 are asked in a second")
       ->type_name("FILE")
       ->allow_extra_args(false);
   command->add_option("--output", arguments->output, "the folder for both files; default here")->type_name("DIR");
   command->add_option("--device", arguments->device, "which card; default 0")->type_name("N");
-  command->add_flag("--again", arguments->again,
-                    "ask what an earlier visit has answered once more; without it, answers are added to");
+  command->add_flag(
+      "--again", arguments->again,
+      "ask once more what an earlier visit, or maxbatch's own table for this card, has answered; without it, "
+      "answers are added to");
   command->footer(
       "Writes NAME.card.txt (properties, total memory, what the driver takes) and beside it NAME.convolutions.txt\n"
-      "(workspaces that cuDNN plans on this card). Takes seconds; nobody else should use the card meanwhile, or what\n"
-      "they hold is taken for the driver's.\n\n"
+      "(workspaces that cuDNN plans on this card). With --questions it takes seconds; without, it asks about common\n"
+      "models at common sizes, some minutes. Nobody else should use the card meanwhile: what they hold would be taken\n"
+      "for the driver's.\n\n"
       "  maxbatch dry-run --card rtx-3090 --questions asked.txt -- python train.py    without the card\n"
       "  maxbatch profile-gpu --questions asked.txt --output cards                    once, on the card\n"
       "  maxbatch dry-run --card-profile cards/NAME.card.txt -- python train.py       anywhere, from then on");

@@ -6,7 +6,7 @@ program that the table says runs may stop running: refusals only shrink. --write
 
   run_battery.py --program build/dev/src/cli/maxbatch --python PYTHON --site SITE --cpp battery_programs --check docs/dry_card_battery.md
   run_battery.py ... --sample                  a few of them, a minute
-  run_battery.py ... --only 'sdpa_*'           those whose name matches
+  run_battery.py ... --only 'sdpa_*,*:fp16'    those whose name, or name and precision, match
 
 Exit code: 0; 1 when a program failed, or was refused that ran before; 77 when nothing could be run, with the reason.
 """
@@ -37,6 +37,7 @@ SAMPLE = (
 )  # fmt: skip
 REFUSED = re.compile(r"not supported on a dry card: (\S+)")
 PEAK = re.compile(r"peak allocated (\d+) bytes")
+RAN = re.compile(r"[\d.]+")  # a cell of the table: MiB
 
 
 def parse_arguments():
@@ -46,11 +47,11 @@ def parse_arguments():
     parser.add_argument("--site", default=python_models.default_site(), help="a folder with torchvision, timm and transformers; likewise")
     parser.add_argument("--cpp", type=pathlib.Path, help="the C++ programs: tests/battery/cpp_programs.cpp, built")
     parser.add_argument("--card", default="h200")
-    parser.add_argument("--only", default="*", help="programs whose name matches")
+    parser.add_argument("--only", default="*", help="cases that match, with commas between: 'sdpa_*', '*:fp16,lbfgs'")
     parser.add_argument("--sample", action="store_true", help="one program of each kind, in one precision")
     parser.add_argument("--timeout", type=float, default=120, help="seconds for one program; default 120")
     parser.add_argument("--check", type=pathlib.Path, metavar="TABLE", help="no program that runs there may not run here")
-    parser.add_argument("--write", type=pathlib.Path, metavar="TABLE", help="write the table")
+    parser.add_argument("--write", type=pathlib.Path, metavar="TABLE", help="write what was run into the table")
     return parser.parse_args()
 
 
@@ -99,11 +100,18 @@ def listed(command, environment) -> list:
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout)
 
 
-def chosen_cases(arguments) -> tuple:
+def all_cases(arguments) -> tuple:
     python = listed([arguments.python, str(HERE / "host.py"), "--list"], environment_of(arguments))
     cpp = [f"{name}:{precision}" for name in cpp_names(arguments) for precision in PRECISIONS]
-    wanted = lambda case: fnmatch.fnmatch(case.partition(":")[0], arguments.only) and (not arguments.sample or case in SAMPLE)
-    return [case for case in python if wanted(case)], [case for case in cpp if wanted(case)]
+    return python, cpp
+
+
+def is_wanted(case: str, arguments) -> bool:
+    """A pattern with a colon is held against NAME:PRECISION, one without against the name."""
+    names = (case, case.partition(":")[0])
+    return (not arguments.sample or case in SAMPLE) and any(
+        fnmatch.fnmatch(names[":" not in pattern], pattern) for pattern in arguments.only.split(",")
+    )
 
 
 def cpp_names(arguments) -> list:
@@ -116,10 +124,22 @@ def cell(result) -> str:
     return f"{result['outcome']}: {result['why']}"
 
 
-def table_text(results: dict) -> str:
-    ran = sum(r["outcome"] == "runs" for row in results.values() for r in row.values())
-    refused = sum(r["outcome"] == "refused" for row in results.values() for r in row.values())
-    unknown = len(results) * len(PRECISIONS) - ran - refused
+def cells_of(table: pathlib.Path) -> dict:
+    """The cells of a table that was written: name, precision, text; the empty ones left out."""
+    cells = collections.defaultdict(dict)
+    for line in table.read_text(encoding="utf-8").splitlines():
+        row = re.match(r"\| `(\w+)` \|(.*)\|$", line)
+        if row:
+            texts = [text.strip() for text in row[2].split("|")]
+            cells[row[1]].update({p: text for p, text in zip(PRECISIONS, texts) if text})
+    return cells
+
+
+def table_text(cells: dict) -> str:
+    texts = [text for row in cells.values() for text in row.values()]
+    ran = sum(RAN.fullmatch(text) is not None for text in texts)
+    refused = sum(text.startswith("refused: ") for text in texts)
+    failed, unknown = len(texts) - ran - refused, len(cells) * len(PRECISIONS) - len(texts)
     lines = [
         "# The battery: small training programs on a dry card",
         "",
@@ -127,25 +147,29 @@ def table_text(results: dict) -> str:
         "may not stop running. Each trains for two steps or more under `maxbatch dry-run --card h200`, in a process of its own; fp16 with",
         "a GradScaler. The number is the peak of allocated memory in MiB; `refused` names the call that a dry card does not support.",
         "",
-        f"{len(results)} programs in {len(PRECISIONS)} precisions: {ran} run, {refused} are refused by name"
+        f"{len(cells)} programs in {len(PRECISIONS)} precisions: {ran} run, {refused} are refused by name"
+        + (f", {failed} fail" if failed else "")
         + (f", {unknown} have not been run yet (empty)." if unknown else "."),
         "",
         "| program | " + " | ".join(PRECISIONS) + " |",
         "|---|" + "---|" * len(PRECISIONS),
     ]
-    for name in sorted(results):
-        lines.append(f"| `{name}` | " + " | ".join(cell(results[name][p]) if p in results[name] else "" for p in PRECISIONS) + " |")
+    for name in sorted(cells):
+        lines.append(f"| `{name}` | " + " | ".join(cells[name].get(p, "") for p in PRECISIONS) + " |")
     return "\n".join(lines) + "\n"
 
 
+def write_table(arguments, results: dict, existing: set):
+    """Cells that were not run this time stay as the table has them; rows of programs that are gone go."""
+    cells = cells_of(arguments.write) if arguments.write.exists() else collections.defaultdict(dict)
+    for name, row in results.items():
+        cells[name].update({p: cell(result) for p, result in row.items()})
+    exists = lambda name: name in existing or (not arguments.cpp and name.startswith("cpp_"))
+    arguments.write.write_text(table_text({n: row for n, row in cells.items() if exists(n)}), encoding="utf-8")
+
+
 def ran_before(table: pathlib.Path) -> set:
-    cases = set()
-    for line in table.read_text(encoding="utf-8").splitlines():
-        row = re.match(r"\| `(\w+)` \|(.*)\|$", line)
-        if row:
-            cells = [text.strip() for text in row[2].split("|")]
-            cases |= {f"{row[1]}:{p}" for p, text in zip(PRECISIONS, cells) if re.fullmatch(r"[\d.]+", text)}
-    return cases
+    return {f"{name}:{p}" for name, row in cells_of(table).items() for p, text in row.items() if RAN.fullmatch(text)}
 
 
 def main() -> int:
@@ -156,7 +180,9 @@ def main() -> int:
         return SKIPPED
     arguments.program = arguments.program.resolve()
     arguments.cpp = arguments.cpp and arguments.cpp.resolve()
-    python, cpp = chosen_cases(arguments)
+    every = all_cases(arguments)
+    existing = {case.partition(":")[0] for cases in every for case in cases}
+    python, cpp = [[case for case in cases if is_wanted(case, arguments)] for cases in every]
     if not python and not cpp:
         print(f"run_battery: no program matches {arguments.only}")
         return 2
@@ -171,6 +197,8 @@ def main() -> int:
         if wrong:
             bad.append(case)
             print(result.get("said", "it ran before"), flush=True)
+        if arguments.write:
+            write_table(arguments, results, existing)
 
     with tempfile.TemporaryDirectory(prefix="maxbatch-battery-") as folder:
         for case in cpp:
@@ -187,8 +215,6 @@ def main() -> int:
     for case in sorted(gone):
         bad.append(case)
         print(f"{case:<48} ran before, and is no longer there")
-    if arguments.write:
-        arguments.write.write_text(table_text(results), encoding="utf-8")
     print(f"{len(python) + len(cpp)} cases" + (f"; WRONG: {', '.join(bad)}" if bad else ", none wrong"))
     return 1 if bad else 0
 

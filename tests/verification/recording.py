@@ -17,6 +17,9 @@ NAME = re.compile(
 MARK = re.compile(r"mark:(\w+):allocated_peak=(\d+):reserved_peak=(\d+):reserved=(\d+)$")
 # What peers.py takes as one word; the rest of its kinds are a torchvision model and options: <model>+<option>-<option>.
 WHOLE_KINDS = ("swin-", "frcnn", "retinanet", "gpt2")
+# The recordings without marks are of other steps than peers.py's three of one size, as far as their allocations tell: the model,
+# what peers.py calls it with that optimizer, and by how much the batch grew for the third and fourth step.
+GROWING = {"resnet50": ("resnet50+sgd", 1.25), "convnext_small": ("convnext_small", 1.3)}
 # A GPT of the recorders' own, of which no steps are published.
 WITHOUT_STEPS = ("gpt",)
 
@@ -46,6 +49,7 @@ class Recording:
     name: str
     kind: str  # as peers.py spells it
     batch_size: int
+    batch_sizes: tuple  # of each step
     cap_mib: int  # 0: none
     expandable: bool
     other_procedure: bool  # recorded by other steps than those of peers.py: no marks
@@ -85,10 +89,16 @@ def read_recording(path: pathlib.Path) -> Recording:
     if parts["model"] in WITHOUT_STEPS:
         raise UnknownRecording("peers.py has no steps for this model")
     events, marks = read_rows(path)
+    kind, batch_size = kind_of(parts["model"]), int(parts["batch"])
+    batch_sizes = (batch_size,) * 3
+    if not marks and parts["model"] in GROWING:
+        kind, growth = GROWING[parts["model"]]
+        batch_sizes = (batch_size,) * 2 + (int(batch_size * growth),) * 2
     return Recording(
         name=name,
-        kind=kind_of(parts["model"]),
-        batch_size=int(parts["batch"]),
+        kind=kind,
+        batch_size=batch_size,
+        batch_sizes=batch_sizes,
         cap_mib=int(parts["cap"] or 0),
         expandable=parts["expandable"] is not None,
         other_procedure=not marks,

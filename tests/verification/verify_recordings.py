@@ -96,7 +96,8 @@ def run_dry(recording, arguments, seed: str, folder: pathlib.Path):
     command = [str(arguments.program), "dry-run", "--card", arguments.card, "--seed", seed, "--report", str(report)]
     command += arguments.dry_run_option + ["--", arguments.python]
     if recording.other_procedure:
-        command += [str(HERE / "traced_steps.py"), str(arguments.peers), steps, "--default-tf32"]
+        sizes = ",".join(map(str, recording.batch_sizes))
+        command += [str(HERE / "traced_steps.py"), str(arguments.peers), steps, "--default-tf32", "--batch-sizes", sizes]
     elif any(event.action == "oom" for event in recording.events):
         command += [str(HERE / "traced_steps.py"), str(arguments.peers), steps]
     else:

@@ -3,8 +3,8 @@
 #include "dry_cuda/card_profile.hpp"
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/report/call_notes.hpp"
-#include "dry_cuda/runtime/kernel_registry.hpp"
 #include "dry_cuda/runtime/launch.hpp"
+#include "dry_cuda/runtime/occupancy.hpp"
 
 #include <cuda.h>
 
@@ -38,7 +38,7 @@ CUresult function_attribute(int* value, CUfunction_attribute attribute) {
   if (value == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = 1024; break;
-    case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = kAssumedRegisters; break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = KernelResources{}.registers; break;
     default: *value = 0; break;
   }
   return CUDA_SUCCESS;
@@ -87,7 +87,7 @@ MAXBATCH_DRY_ENTRY CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { ret
 
 MAXBATCH_DRY_ENTRY CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, int block_threads,
                                                                         std::size_t shared_bytes) {
-  *blocks = resident_blocks(block_threads, shared_bytes);
+  *blocks = resident_blocks(KernelResources{}, block_threads, shared_bytes);
   return CUDA_SUCCESS;
 }
 MAXBATCH_DRY_ENTRY CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction, CUlaunchConfig const*) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -32,6 +33,10 @@ class ConvolutionTable {
   /// The workspace of the plan `rank` that a card could make for this question (0: the first).
   std::optional<std::int64_t> find(std::string const& question, std::size_t rank = 0) const;
 
+  /// The first plan's workspace as the same convolution has it at the two batch sizes next to the question's: what both say,
+  /// or, but for fp32, what lies on the straight line through them. Note [Batch sizes that nobody asked about].
+  std::optional<std::int64_t> find_near(std::string const& question) const;
+
   std::size_t size() const { return answers_.size(); }
 
   /// What a table's header says behind `# KEY:`, or nothing.
@@ -39,6 +44,8 @@ class ConvolutionTable {
 
  private:
   std::unordered_map<std::string, std::vector<std::int64_t>> answers_;
+  /// The first answers by batch size, by the question without it.
+  std::unordered_map<std::string, std::map<std::int64_t, std::int64_t>> by_batch_;
 };
 
 /// The questions that no table answered, each written once to a file that several processes may share: a line each, as the

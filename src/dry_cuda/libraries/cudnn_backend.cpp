@@ -123,7 +123,19 @@ void count_question(bool is_new) {
   if (is_new) process_record().questions = ++count;
 }
 
-/// The workspace of a plan: a real card's, if one was asked about this convolution, else the one that cuDNN planned here.
+/// What a table knows of the same convolution at other batch sizes, if it does for each of the questions.
+std::optional<std::int64_t> near_bytes(std::vector<std::string> const& questions) {
+  std::optional<std::int64_t> most;
+  for (auto const& question : questions) {
+    auto const bytes = convolution_table().find_near(question);
+    if (!bytes) return std::nullopt;
+    most = std::max(most.value_or(0), *bytes);
+  }
+  return most;
+}
+
+/// The workspace of a plan: a real card's, if one was asked about this convolution or, for the first plan, about it at other
+/// batch sizes; else the one that cuDNN planned here.
 ScratchAnswer workspace_of(cudnnBackendDescriptor_t plan, std::int64_t planned_bytes) {
   auto const convolution = planning().convolution_of(plan);
   if (!convolution) return certain(MemorySource::graph, planned_bytes);
@@ -135,10 +147,11 @@ ScratchAnswer workspace_of(cudnnBackendDescriptor_t plan, std::int64_t planned_b
     }
   }
   // A plan behind the first is asked for when the first did not fit or is being timed; a table may know only the first.
-  if (!recorded && convolution->rank == 0) {
-    for (auto const& question : convolution->questions) count_question(convolution_questions().write(question));
-  }
   if (recorded) return certain(MemorySource::table, *recorded);
+  if (convolution->rank == 0) {
+    for (auto const& question : convolution->questions) count_question(convolution_questions().write(question));
+    if (auto const near = near_bytes(convolution->questions)) return near_workspace(convolution->questions, *near);
+  }
   return planned_workspace(convolution->questions, planned_bytes);
 }
 

@@ -34,11 +34,11 @@ struct DeviceRecord {
   RefusedRequest last_refused;
 };
 
-/// What the size of a library's scratch memory rests on. Table: asked on a card; planned: cuDNN's plan for a convolution that
-/// no table answered; graph: its plan for anything else, such as attention; rule and estimate: the formulas and
+/// What the size of a library's scratch memory rests on. Table: asked on a card; neighbours: the same convolution was, at other
+/// batch sizes; planned: cuDNN's plan for a convolution that no table answered; graph: its plan for anything else, such as attention; rule and estimate: the formulas and
 /// interpolations of libraries/README.md.
-enum class MemorySource : std::int32_t { table, planned, graph, rule, estimate };
-constexpr std::size_t kMemorySources = 5;
+enum class MemorySource : std::int32_t { table, neighbours, planned, graph, rule, estimate };
+constexpr std::size_t kMemorySources = 6;
 
 /// Answers of one source: how many, and the largest of them.
 struct SourceRecord {
@@ -57,7 +57,7 @@ struct AllocatorRecord {
   RefusedRequest last_out_of_memory;  ///< bytes as the program asked; program_bytes: what was allocated
   /// Of the allocated peak: live scratch memory by MemorySource.
   std::array<std::int64_t, kMemorySources> peak_source_bytes{};
-  /// Where the allocated peak lies when every planned workspace takes the least, or the most, that it may.
+  /// Where the allocated peak lies when every uncertain workspace takes the least, or the most, that it may.
   std::int64_t low_peak_allocated_bytes = 0;
   std::int64_t high_peak_allocated_bytes = 0;
 };
@@ -106,7 +106,7 @@ struct RemarkRecord {
 struct ReportPage {
   static constexpr int kProcesses = 16;
   static constexpr int kRemarks = 16;
-  static constexpr std::uint64_t kMagic = 0x3279726478616d6d;  // changes with the layout
+  static constexpr std::uint64_t kMagic = 0x3379726478616d6d;  // changes with the layout
 
   std::uint64_t magic = kMagic;
   std::atomic<std::int32_t> processes = 0;  ///< that used a dry card; may exceed kProcesses

@@ -105,6 +105,7 @@ void add_sources(std::string& text, ProcessRecord const& record) {
 char const* name_of(MemorySource source) {
   switch (source) {
     case MemorySource::table: return "by a table from a card";
+    case MemorySource::neighbours: return "by a table at other batch sizes";
     case MemorySource::planned: return "planned without a driver";
     case MemorySource::graph: return "by cuDNN's own plan";
     case MemorySource::rule: return "by rules measured on this card";

@@ -1,3 +1,4 @@
+#include "capture.hpp"
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/memory/card.hpp"
 #include "dry_cuda/memory/host_blocks.hpp"
@@ -43,11 +44,26 @@ void copy(void* destination, void const* source, std::size_t bytes) {
   note_work();
 }
 
+/// Of a call that is a copy: where it takes its turn, and whether its caller waits for it.
+struct Turn {
+  cudaStream_t stream = nullptr;
+  bool waited_for = false;
+};
+
+/// What every copy and fill begins with. `captured`: it became a node of a graph, and nothing is copied.
+cudaError_t take_turn(Turn turn, bool* captured) {
+  *captured = false;
+  if (auto const status = ready(); status != cudaSuccess) { return status; }
+  if (auto const status = submit(turn.stream, captured); status != cudaSuccess) { return status; }
+  return turn.waited_for ? check_unsafe_call() : cudaSuccess;
+}
+
 cudaError_t copy_rows(void* destination, std::size_t destination_pitch, void const* source, std::size_t source_pitch,
-                      std::size_t width, std::size_t height, cudaMemcpyKind kind) {
+                      std::size_t width, std::size_t height, cudaMemcpyKind kind, Turn turn) {
   if (!is_kind(kind)) { return cudaErrorInvalidMemcpyDirection; }
   if (width > destination_pitch || width > source_pitch) { return cudaErrorInvalidPitchValue; }
-  if (auto const status = ready(); status != cudaSuccess) { return status; }
+  bool captured = false;
+  if (auto const status = take_turn(turn, &captured); status != cudaSuccess || captured) { return status; }
   for (std::size_t row = 0; row < height; ++row) {
     copy(static_cast<char*>(destination) + row * destination_pitch,
          static_cast<char const*>(source) + row * source_pitch, width);
@@ -55,18 +71,23 @@ cudaError_t copy_rows(void* destination, std::size_t destination_pitch, void con
   return cudaSuccess;
 }
 
-cudaError_t checked_copy(void* destination, void const* source, std::size_t bytes, cudaMemcpyKind kind) {
+cudaError_t checked_copy(void* destination, void const* source, std::size_t bytes, cudaMemcpyKind kind, Turn turn) {
   if (!is_kind(kind)) { return cudaErrorInvalidMemcpyDirection; }
   if (auto const status = ready(); status != cudaSuccess) { return status; }
   if (bytes > 0 && (destination == nullptr || source == nullptr)) { return cudaErrorInvalidValue; }
+  bool captured = false;
+  if (auto const status = take_turn(turn, &captured); status != cudaSuccess || captured) { return status; }
   copy(destination, source, bytes);
   return cudaSuccess;
 }
 
-cudaError_t fill(void* pointer, int value, std::size_t bytes) {
+cudaError_t fill(void* pointer, int value, std::size_t bytes, Turn turn) {
   if (auto const status = ready(); status != cudaSuccess) { return status; }
   if (bytes == 0) { return cudaSuccess; }
   if (pointer == nullptr) { return cudaErrorInvalidValue; }
+  if (!is_device_address(pointer) && !host_block_around(pointer)) { return cudaErrorInvalidValue; }
+  bool captured = false;
+  if (auto const status = take_turn(turn, &captured); status != cudaSuccess || captured) { return status; }
   if (is_device_address(pointer)) {
     constexpr std::size_t kWorthKnowing = 4096;
     if (bytes <= kWorthKnowing) {
@@ -76,12 +97,13 @@ cudaError_t fill(void* pointer, int value, std::size_t bytes) {
     }
     tell_device_memory_written();
   } else {
-    if (!host_block_around(pointer)) { return cudaErrorInvalidValue; }
     std::memset(pointer, value, bytes);
   }
   note_work();
   return cudaSuccess;
 }
+
+constexpr Turn kWaitedFor = {nullptr, true};
 
 }  // namespace
 }  // namespace maxbatch::dry
@@ -90,28 +112,28 @@ using namespace maxbatch::dry;  // NOLINT(google-build-using-namespace): entry p
 
 MAXBATCH_DRY_ENTRY cudaError_t cudaMemcpy(void* destination, void const* source, std::size_t bytes,
                                           cudaMemcpyKind kind) {
-  return finish(checked_copy(destination, source, bytes, kind));
+  return finish(checked_copy(destination, source, bytes, kind, kWaitedFor));
 }
 MAXBATCH_DRY_ENTRY cudaError_t cudaMemcpyAsync(void* destination, void const* source, std::size_t bytes,
-                                               cudaMemcpyKind kind, cudaStream_t) {
-  return finish(checked_copy(destination, source, bytes, kind));
+                                               cudaMemcpyKind kind, cudaStream_t stream) {
+  return finish(checked_copy(destination, source, bytes, kind, {stream, false}));
 }
 MAXBATCH_DRY_ENTRY cudaError_t cudaMemcpyPeer(void* destination, int, void const* source, int, std::size_t bytes) {
-  return finish(checked_copy(destination, source, bytes, cudaMemcpyDefault));
+  return finish(checked_copy(destination, source, bytes, cudaMemcpyDefault, kWaitedFor));
 }
 MAXBATCH_DRY_ENTRY cudaError_t cudaMemcpyPeerAsync(void* destination, int, void const* source, int, std::size_t bytes,
-                                                   cudaStream_t) {
-  return finish(checked_copy(destination, source, bytes, cudaMemcpyDefault));
+                                                   cudaStream_t stream) {
+  return finish(checked_copy(destination, source, bytes, cudaMemcpyDefault, {stream, false}));
 }
 MAXBATCH_DRY_ENTRY cudaError_t cudaMemcpy2D(void* destination, std::size_t destination_pitch, void const* source,
                                             std::size_t source_pitch, std::size_t width, std::size_t height,
                                             cudaMemcpyKind kind) {
-  return finish(copy_rows(destination, destination_pitch, source, source_pitch, width, height, kind));
+  return finish(copy_rows(destination, destination_pitch, source, source_pitch, width, height, kind, kWaitedFor));
 }
 MAXBATCH_DRY_ENTRY cudaError_t cudaMemcpy2DAsync(void* destination, std::size_t destination_pitch, void const* source,
                                                  std::size_t source_pitch, std::size_t width, std::size_t height,
-                                                 cudaMemcpyKind kind, cudaStream_t) {
-  return finish(copy_rows(destination, destination_pitch, source, source_pitch, width, height, kind));
+                                                 cudaMemcpyKind kind, cudaStream_t stream) {
+  return finish(copy_rows(destination, destination_pitch, source, source_pitch, width, height, kind, {stream, false}));
 }
 /// A symbol of a module: nothing can read it back but kernels.
 MAXBATCH_DRY_ENTRY cudaError_t cudaMemcpyToSymbol(void const*, void const*, std::size_t, std::size_t, cudaMemcpyKind) {
@@ -122,10 +144,10 @@ MAXBATCH_DRY_ENTRY cudaError_t cudaMemcpyToSymbolAsync(void const*, void const*,
   return finish(ready());
 }
 MAXBATCH_DRY_ENTRY cudaError_t cudaMemset(void* pointer, int value, std::size_t bytes) {
-  return finish(fill(pointer, value, bytes));
+  return finish(fill(pointer, value, bytes, {}));
 }
-MAXBATCH_DRY_ENTRY cudaError_t cudaMemsetAsync(void* pointer, int value, std::size_t bytes, cudaStream_t) {
-  return finish(fill(pointer, value, bytes));
+MAXBATCH_DRY_ENTRY cudaError_t cudaMemsetAsync(void* pointer, int value, std::size_t bytes, cudaStream_t stream) {
+  return finish(fill(pointer, value, bytes, {stream, false}));
 }
 /// Moves nothing: managed memory lives on the host.
 MAXBATCH_DRY_ENTRY cudaError_t cudaMemPrefetchAsync(void const*, std::size_t, cudaMemLocation, unsigned, cudaStream_t) {

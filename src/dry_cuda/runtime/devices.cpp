@@ -1,3 +1,4 @@
+#include "capture.hpp"
 #include "current_device.hpp"
 #include "dry_cuda/activation/environment.hpp"
 #include "dry_cuda/entry_point.hpp"
@@ -92,7 +93,10 @@ MAXBATCH_DRY_ENTRY cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 
-MAXBATCH_DRY_ENTRY cudaError_t cudaDeviceSynchronize() { return finish(ready()); }
+MAXBATCH_DRY_ENTRY cudaError_t cudaDeviceSynchronize() {
+  if (auto const status = ready(); status != cudaSuccess) { return finish(status); }
+  return finish(check_device_wait(current_device()));
+}
 
 MAXBATCH_DRY_ENTRY cudaError_t cudaDeviceCanAccessPeer(int* can_access, int device, int peer) {
   if (!is_device(device) || !is_device(peer)) { return finish(cudaErrorInvalidDevice); }

@@ -1,3 +1,4 @@
+#include "capture.hpp"
 #include "current_device.hpp"
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/memory/card.hpp"
@@ -17,7 +18,7 @@ namespace {
 struct Event {
   unsigned flags = cudaEventDefault;
   std::uint64_t recorded_at = 0;  // 0: never
-  std::weak_ptr<Capture> capture;
+  CapturedPoint captured;
 };
 
 struct Events {
@@ -49,15 +50,19 @@ cudaError_t create(cudaEvent_t* handle, unsigned flags) {
   return cudaSuccess;
 }
 
-cudaError_t record(cudaEvent_t handle, cudaStream_t stream) {
+cudaError_t record(cudaEvent_t handle, cudaStream_t stream, unsigned flags) {
   if (auto const status = ready(); status != cudaSuccess) { return status; }
   if (!is_stream(stream)) { return cudaErrorInvalidResourceHandle; }
-  auto const capture = capture_of(stream);
   std::lock_guard<std::mutex> const lock(events().mutex);
   auto* const event = find(handle);
   if (event == nullptr) { return cudaErrorInvalidResourceHandle; }
-  event->capture = capture;
-  if (!capture) { event->recorded_at = note_work(); }
+  bool captured = false;
+  if ((flags & cudaEventRecordExternal) != 0) {  // a node of the graph, which marks no point of the capture
+    auto const status = submit(stream, &captured);
+    if (status != cudaSuccess || captured) { return status; }
+  }
+  if (auto const status = record_point(stream, &event->captured); status != cudaSuccess) { return status; }
+  if (!event->captured.is_captured()) { event->recorded_at = note_work(); }
   return cudaSuccess;
 }
 
@@ -65,7 +70,8 @@ cudaError_t record(cudaEvent_t handle, cudaStream_t stream) {
 cudaError_t wait(cudaEvent_t handle) {
   if (auto const status = ready(); status != cudaSuccess) { return status; }
   std::lock_guard<std::mutex> const lock(events().mutex);
-  return find(handle) == nullptr ? cudaErrorInvalidResourceHandle : cudaSuccess;
+  auto const* const event = find(handle);
+  return event == nullptr ? cudaErrorInvalidResourceHandle : check_event_wait(event->captured);
 }
 
 }  // namespace
@@ -82,10 +88,10 @@ MAXBATCH_DRY_ENTRY cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return finish(events().made.erase(event) == 1 ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 MAXBATCH_DRY_ENTRY cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return finish(record(event, stream));
+  return finish(record(event, stream, cudaEventRecordDefault));
 }
-MAXBATCH_DRY_ENTRY cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
-  return finish(record(event, stream));
+MAXBATCH_DRY_ENTRY cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+  return finish(record(event, stream, flags));
 }
 MAXBATCH_DRY_ENTRY cudaError_t cudaEventQuery(cudaEvent_t event) { return finish(wait(event)); }
 MAXBATCH_DRY_ENTRY cudaError_t cudaEventSynchronize(cudaEvent_t event) { return finish(wait(event)); }
@@ -104,16 +110,16 @@ MAXBATCH_DRY_ENTRY cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEve
   return cudaSuccess;
 }
 
-MAXBATCH_DRY_ENTRY cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t handle, unsigned) {
+MAXBATCH_DRY_ENTRY cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t handle, unsigned flags) {
   if (auto const status = ready(); status != cudaSuccess) { return finish(status); }
   if (!is_stream(stream)) { return finish(cudaErrorInvalidResourceHandle); }
-  std::shared_ptr<Capture> capture;
-  {
-    std::lock_guard<std::mutex> const lock(events().mutex);
-    auto const* const event = find(handle);
-    if (event == nullptr) { return finish(cudaErrorInvalidResourceHandle); }
-    capture = event->capture.lock();
+  std::lock_guard<std::mutex> const lock(events().mutex);
+  auto const* const event = find(handle);
+  if (event == nullptr) { return finish(cudaErrorInvalidResourceHandle); }
+  bool captured = false;
+  if ((flags & cudaEventWaitExternal) != 0) {
+    auto const status = submit(stream, &captured);
+    if (status != cudaSuccess || captured) { return finish(status); }
   }
-  if (capture && capture->active) { join_capture(stream, std::move(capture)); }
-  return cudaSuccess;
+  return finish(wait_for_point(stream, event->captured, event->recorded_at != 0));
 }

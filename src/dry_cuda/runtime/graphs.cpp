@@ -1,3 +1,4 @@
+#include "capture.hpp"
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/memory/known_bytes.hpp"
 #include "dry_cuda/report/call_notes.hpp"
@@ -7,7 +8,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -34,7 +34,10 @@ Handle as_handle(std::uintptr_t number) {
 }
 std::uintptr_t number_of(void const* handle) { return reinterpret_cast<std::uintptr_t>(handle); }
 
-std::atomic<std::uint64_t> captures_begun{0};
+cudaStreamCaptureStatus status_of(Capture const* capture) {
+  if (capture == nullptr) { return cudaStreamCaptureStatusNone; }
+  return capture->valid ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusInvalidated;
+}
 
 cudaError_t instantiate(cudaGraphExec_t* executable, cudaGraph_t graph) {
   if (executable == nullptr) { return cudaErrorInvalidValue; }
@@ -54,27 +57,18 @@ using namespace maxbatch::dry;  // NOLINT(google-build-using-namespace): entry p
 
 MAXBATCH_DRY_ENTRY cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   if (auto const status = ready(); status != cudaSuccess) { return finish(status); }
-  if (stream == nullptr || stream == cudaStreamLegacy) { return finish(cudaErrorStreamCaptureUnsupported); }
-  if (!is_stream(stream)) { return finish(cudaErrorInvalidResourceHandle); }
-  if (capture_of(stream)) { return finish(cudaErrorIllegalState); }
-  auto capture = std::make_shared<Capture>();
-  capture->id = ++captures_begun;
-  capture->mode = mode;
-  join_capture(stream, std::move(capture));
-  return cudaSuccess;
+  return finish(begin_capture(stream, mode));
 }
 
 MAXBATCH_DRY_ENTRY cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   if (graph == nullptr) { return finish(cudaErrorInvalidValue); }
   *graph = nullptr;
-  auto const capture = capture_of(stream);
-  if (!capture) { return finish(cudaErrorIllegalState); }
-  capture->active = false;
-  join_capture(stream, nullptr);
-  if (capture->nodes == 0) { return cudaSuccess; }  // an empty capture gives no graph
+  std::uint64_t nodes = 0;
+  if (auto const status = end_capture(stream, &nodes); status != cudaSuccess) { return finish(status); }
+  if (nodes == 0) { return cudaSuccess; }  // an empty capture gives no graph
   std::lock_guard<std::mutex> const lock(graphs().mutex);
   auto const number = graphs().next += 16;
-  graphs().graphs[number] = capture->nodes;
+  graphs().graphs[number] = nodes;
   *graph = as_handle<cudaGraph_t>(number);
   return cudaSuccess;
 }
@@ -82,7 +76,7 @@ MAXBATCH_DRY_ENTRY cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGra
 MAXBATCH_DRY_ENTRY cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
   if (status == nullptr) { return finish(cudaErrorInvalidValue); }
   if (auto const error = ready(); error != cudaSuccess) { return finish(error); }
-  *status = capture_of(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  *status = status_of(capture_of(stream).get());
   return cudaSuccess;
 }
 
@@ -93,7 +87,7 @@ MAXBATCH_DRY_ENTRY cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cud
   if (status == nullptr) { return finish(cudaErrorInvalidValue); }
   if (auto const error = ready(); error != cudaSuccess) { return finish(error); }
   auto const capture = capture_of(stream);
-  *status = capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  *status = status_of(capture.get());
   if (id != nullptr) { *id = capture ? capture->id : 0; }
   if (graph != nullptr) { *graph = capture ? as_handle<cudaGraph_t>(8) : nullptr; }
   if (dependencies != nullptr) { *dependencies = nullptr; }
@@ -104,8 +98,7 @@ MAXBATCH_DRY_ENTRY cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cud
 
 MAXBATCH_DRY_ENTRY cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   if (mode == nullptr) { return finish(cudaErrorInvalidValue); }
-  thread_local auto of_thread = cudaStreamCaptureModeGlobal;
-  std::swap(of_thread, *mode);
+  *mode = exchange_thread_mode(*mode);
   return cudaSuccess;
 }
 
@@ -120,8 +113,12 @@ MAXBATCH_DRY_ENTRY cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* ex
 MAXBATCH_DRY_ENTRY cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   if (auto const status = ready(); status != cudaSuccess) { return finish(status); }
   if (!is_stream(stream)) { return finish(cudaErrorInvalidResourceHandle); }
-  std::lock_guard<std::mutex> const lock(graphs().mutex);
-  if (graphs().executables.count(number_of(executable)) == 0) { return finish(cudaErrorInvalidValue); }
+  {
+    std::lock_guard<std::mutex> const lock(graphs().mutex);
+    if (graphs().executables.count(number_of(executable)) == 0) { return finish(cudaErrorInvalidValue); }
+  }
+  bool captured = false;
+  if (auto const status = submit(stream, &captured); status != cudaSuccess || captured) { return finish(status); }
   forget_all_bytes();
   note_work();
   return cudaSuccess;

@@ -2,34 +2,15 @@
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/memory/card.hpp"
 #include "kernel_registry.hpp"
+#include "occupancy.hpp"
 #include "thread_error.hpp"
 
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
-#include <array>
 #include <map>
 #include <mutex>
 
 namespace maxbatch::dry {
-namespace {
-
-/// For which architecture the code is that LibTorch's wheel for CUDA 13 holds and this card would load: the newest one that
-/// is not newer than the card. cub reads it and refuses what the card cannot run.
-int loaded_architecture(CardProfile const& card) {
-  constexpr std::array<int, 6> kInTheWheel = {75, 80, 86, 90, 100, 120};
-  auto const of_card = card.major * 10 + card.minor;
-  auto loaded = kInTheWheel.front();
-  for (auto const architecture : kInTheWheel) {
-    if (architecture <= of_card) { loaded = architecture; }
-  }
-  return loaded;
-}
-
-constexpr int kWarp = 32;
-
-}  // namespace
-
 cudaError_t symbol_address(void const* symbol, void** address) {
   // From the upper end of the range that cuMemAddressReserve fills from the lower: addresses that nothing else is given.
   constexpr Address kApart = 65536;
@@ -42,24 +23,6 @@ cudaError_t symbol_address(void const* symbol, void** address) {
   return cudaSuccess;
 }
 
-int resident_blocks(int block_threads, std::size_t dynamic_shared_bytes) {
-  auto const& card = card_profile();
-  if (block_threads < 1 || block_threads > 1024) { return 0; }
-  if (dynamic_shared_bytes > static_cast<std::size_t>(card.shared_bytes_per_block_optin)) { return 0; }
-  // Registers are handed out by the warp, in units of 256.
-  constexpr int kWarpRegisters = (kAssumedRegisters * kWarp + 255) / 256 * 256;
-  auto const warps = (block_threads + kWarp - 1) / kWarp;
-  auto const by_threads = card.threads_per_multiprocessor / kWarp / warps;
-  auto const by_registers = card.registers_per_multiprocessor / (warps * kWarpRegisters);
-  auto blocks = std::min({by_threads, by_registers, card.blocks_per_multiprocessor});
-  if (dynamic_shared_bytes > 0) {
-    auto const reserved = card.major >= 8 ? std::int64_t{1024} : std::int64_t{0};
-    auto const per_block = static_cast<std::int64_t>(dynamic_shared_bytes) + reserved;
-    blocks = std::min(blocks, static_cast<int>(card.shared_bytes_per_multiprocessor / per_block));
-  }
-  return blocks;
-}
-
 }  // namespace maxbatch::dry
 
 using namespace maxbatch::dry;  // NOLINT(google-build-using-namespace): entry points live outside
@@ -69,8 +32,10 @@ MAXBATCH_DRY_ENTRY cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attribu
   if (auto const status = ready(); status != cudaSuccess) { return finish(status); }
   if (auto const status = check_kernel(function); status != cudaSuccess) { return finish(status); }
   *attributes = cudaFuncAttributes{};
-  attributes->maxThreadsPerBlock = 1024;
-  attributes->numRegs = kAssumedRegisters;
+  auto const kernel = resources_of(function);
+  attributes->maxThreadsPerBlock = most_block_threads(kernel);
+  attributes->numRegs = kernel.registers;
+  attributes->sharedSizeBytes = static_cast<std::size_t>(kernel.shared_bytes);
   attributes->ptxVersion = loaded_architecture(card_profile());
   attributes->binaryVersion = attributes->ptxVersion;
   attributes->maxDynamicSharedSizeBytes = most_dynamic_shared_bytes(function);
@@ -97,7 +62,7 @@ MAXBATCH_DRY_ENTRY cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWith
                                                                                       unsigned) {
   if (blocks == nullptr) { return finish(cudaErrorInvalidValue); }
   if (auto const status = check_kernel(function); status != cudaSuccess) { return finish(status); }
-  *blocks = resident_blocks(block_threads, dynamic_shared_bytes);
+  *blocks = resident_blocks(resources_of(function), block_threads, dynamic_shared_bytes);
   return finish(ready());
 }
 MAXBATCH_DRY_ENTRY cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void const* function,

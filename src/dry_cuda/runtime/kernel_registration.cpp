@@ -8,6 +8,7 @@
 
 #include <mutex>
 #include <shared_mutex>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -62,6 +63,12 @@ int most_dynamic_shared_bytes(void const* host_function) {
   std::shared_lock<std::shared_mutex> const lock(registry().mutex);
   auto const found = registry().kernels.find(host_function);
   return found == registry().kernels.end() ? 49152 : found->second.most_dynamic_shared_bytes;
+}
+
+KernelResources resources_of(void const* host_function) {
+  std::shared_lock<std::shared_mutex> const lock(registry().mutex);
+  auto const found = registry().kernels.find(host_function);
+  return found == registry().kernels.end() ? KernelResources{} : kernel_resources(found->second.name);
 }
 
 }  // namespace maxbatch::dry

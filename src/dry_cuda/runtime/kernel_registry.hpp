@@ -1,8 +1,8 @@
 #pragma once
 
-#include <cuda_runtime_api.h>
+#include "kernel_resources.hpp"
 
-#include <string>
+#include <cuda_runtime_api.h>
 
 namespace maxbatch::dry {
 
@@ -16,14 +16,10 @@ cudaError_t check_kernel(void const* host_function);
 void set_most_dynamic_shared_bytes(void const* host_function, int bytes);
 int most_dynamic_shared_bytes(void const* host_function);
 
-/// Registers of a thread of any kernel, which nobody tells us: they are in the machine code, whose form is private. Enters
-/// occupancy only.
-constexpr int kAssumedRegisters = 40;
+/// What the tables know of it.
+KernelResources resources_of(void const* host_function);
 
 /// Where a module's variable lies on the card: device memory of the driver's, never the same for two variables.
 cudaError_t symbol_address(void const* symbol, void** address);
-
-/// How many blocks fit a multiprocessor together.
-int resident_blocks(int block_threads, std::size_t dynamic_shared_bytes);
 
 }  // namespace maxbatch::dry

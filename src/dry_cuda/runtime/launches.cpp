@@ -1,3 +1,4 @@
+#include "capture.hpp"
 #include "dry_cuda/card_profile.hpp"
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/memory/card.hpp"
@@ -5,6 +6,7 @@
 #include "dry_cuda/policies/policy_hooks.hpp"
 #include "kernel_registry.hpp"
 #include "launch.hpp"
+#include "occupancy.hpp"
 #include "order.hpp"
 #include "stream_handle.hpp"
 #include "thread_error.hpp"
@@ -31,11 +33,10 @@ cudaError_t launch(dim3 const& grid, dim3 const& block, std::size_t dynamic_shar
   if (!is_legal(grid, block)) { return cudaErrorInvalidValue; }
   if (dynamic_shared_bytes > most_shared_bytes) { return cudaErrorInvalidValue; }
   if (!is_stream(stream)) { return cudaErrorInvalidResourceHandle; }
+  bool captured = false;
+  if (auto const status = submit(stream, &captured); status != cudaSuccess) { return status; }
   Card::current().count_launch();
-  if (auto const capture = capture_of(stream)) {
-    ++capture->nodes;
-    return cudaSuccess;
-  }
+  if (captured) { return cudaSuccess; }
   forget_all_bytes();
   tell_device_memory_written();
   note_work();
@@ -70,7 +71,7 @@ MAXBATCH_DRY_ENTRY cudaError_t cudaLaunchCooperativeKernel(void const* function,
   // All blocks have to be resident at once.
   auto const threads = static_cast<int>(block.x * block.y * block.z);
   auto const blocks = std::uint64_t{grid.x} * grid.y * grid.z;
-  auto const most = static_cast<std::uint64_t>(resident_blocks(threads, shared_bytes)) *
+  auto const most = static_cast<std::uint64_t>(resident_blocks(resources_of(function), threads, shared_bytes)) *
                     static_cast<std::uint64_t>(card_profile().multiprocessors);
   return finish(blocks <= most ? cudaSuccess : cudaErrorCooperativeLaunchTooLarge);
 }

@@ -1,3 +1,4 @@
+#include "capture.hpp"
 #include "current_device.hpp"
 #include "dry_cuda/activation/environment.hpp"
 #include "dry_cuda/driver/virtual_mappings.hpp"
@@ -29,6 +30,7 @@ cudaError_t allocate_host(HostBlockKind kind, void** pointer, std::size_t size) 
   if (pointer == nullptr) { return cudaErrorInvalidValue; }
   *pointer = nullptr;
   if (auto const status = ready(); status != cudaSuccess) { return status; }
+  if (auto const status = check_unsafe_call(); status != cudaSuccess) { return status; }
   if (size == 0) { return kind == HostBlockKind::managed ? cudaErrorInvalidValue : cudaSuccess; }
   *pointer = allocate_host_block(kind, size, current_device());
   return *pointer == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
@@ -65,9 +67,13 @@ cudaError_t release_device(void* pointer) {
 using namespace maxbatch::dry;  // NOLINT(google-build-using-namespace): entry points live outside
 
 MAXBATCH_DRY_ENTRY cudaError_t cudaMalloc(void** pointer, std::size_t size) {
+  if (auto const status = check_unsafe_call(); status != cudaSuccess) { return finish(status); }
   return finish(allocate_device(pointer, size));
 }
-MAXBATCH_DRY_ENTRY cudaError_t cudaFree(void* pointer) { return finish(release_device(pointer)); }
+MAXBATCH_DRY_ENTRY cudaError_t cudaFree(void* pointer) {
+  if (auto const status = check_unsafe_call(); status != cudaSuccess) { return finish(status); }
+  return finish(release_device(pointer));
+}
 
 // The stream-ordered allocator: without work in flight, order is no matter.
 MAXBATCH_DRY_ENTRY cudaError_t cudaMallocAsync(void** pointer, std::size_t size, cudaStream_t) {
@@ -95,6 +101,7 @@ MAXBATCH_DRY_ENTRY cudaError_t cudaMallocHost(void** pointer, std::size_t size) 
 }
 MAXBATCH_DRY_ENTRY cudaError_t cudaFreeHost(void* pointer) {
   if (pointer == nullptr) { return cudaSuccess; }
+  if (auto const status = check_unsafe_call(); status != cudaSuccess) { return finish(status); }
   return finish(release_host_block(HostBlockKind::pinned, pointer) ? cudaSuccess : cudaErrorInvalidValue);
 }
 /// Lives in host memory, where the host may use it: with no kernels nothing ever moves to the card.
@@ -104,6 +111,7 @@ MAXBATCH_DRY_ENTRY cudaError_t cudaMallocManaged(void** pointer, std::size_t siz
 MAXBATCH_DRY_ENTRY cudaError_t cudaHostRegister(void* pointer, std::size_t size, unsigned) {
   if (pointer == nullptr || size == 0) { return finish(cudaErrorInvalidValue); }
   if (auto const status = ready(); status != cudaSuccess) { return finish(status); }
+  if (auto const status = check_unsafe_call(); status != cudaSuccess) { return finish(status); }
   return finish(register_host_block(pointer, size, current_device()) ? cudaSuccess
                                                                      : cudaErrorHostMemoryAlreadyRegistered);
 }

@@ -1,3 +1,4 @@
+#include "capture.hpp"
 #include "current_device.hpp"
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/memory/card.hpp"
@@ -58,7 +59,7 @@ cudaError_t check(cudaStream_t stream) {
 
 cudaError_t wait_for_all(cudaStream_t stream) {
   if (auto const status = check(stream); status != cudaSuccess) { return status; }
-  return capture_of(stream) ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+  return check_stream_wait(stream);
 }
 
 std::atomic<std::uint64_t> work_done{0};
@@ -73,16 +74,11 @@ bool is_stream(cudaStream_t stream) {
   return find(stream) != nullptr;
 }
 
-std::shared_ptr<Capture> capture_of(cudaStream_t stream) {
-  if (is_built_in(stream)) { return nullptr; }
+unsigned stream_flags(cudaStream_t stream) {
+  if (is_built_in(stream)) { return cudaStreamDefault; }
   std::lock_guard<std::mutex> const lock(streams().mutex);
   auto const* const found = find(stream);
-  return found != nullptr && found->capture && found->capture->active ? found->capture : nullptr;
-}
-
-void join_capture(cudaStream_t stream, std::shared_ptr<Capture> capture) {
-  std::lock_guard<std::mutex> const lock(streams().mutex);
-  if (auto* const found = find(stream)) { found->capture = std::move(capture); }
+  return found == nullptr ? cudaStreamDefault : found->flags;
 }
 
 }  // namespace maxbatch::dry
@@ -99,6 +95,7 @@ MAXBATCH_DRY_ENTRY cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream
   return finish(create(stream, flags, priority));
 }
 MAXBATCH_DRY_ENTRY cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  leave_capture(stream);
   std::lock_guard<std::mutex> const lock(streams().mutex);
   return finish(streams().made.erase(stream) == 1 ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
@@ -138,7 +135,7 @@ MAXBATCH_DRY_ENTRY cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaSt
                                                      unsigned flags) {
   if (callback == nullptr || flags != 0) { return finish(cudaErrorInvalidValue); }
   if (auto const status = check(stream); status != cudaSuccess) { return finish(status); }
-  if (capture_of(stream)) { return finish(cudaErrorStreamCaptureUnsupported); }
+  if (auto const status = check_stream_wait(stream); status != cudaSuccess) { return finish(status); }
   note_work();
   callback(stream, cudaSuccess, data);
   return cudaSuccess;
@@ -146,11 +143,10 @@ MAXBATCH_DRY_ENTRY cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaSt
 MAXBATCH_DRY_ENTRY cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
   if (function == nullptr) { return finish(cudaErrorInvalidValue); }
   if (auto const status = check(stream); status != cudaSuccess) { return finish(status); }
+  bool captured = false;
+  if (auto const status = submit(stream, &captured); status != cudaSuccess) { return finish(status); }
+  if (captured) { return cudaSuccess; }
   note_work();
-  if (auto const capture = capture_of(stream)) {
-    ++capture->nodes;
-  } else {
-    function(data);
-  }
+  function(data);
   return cudaSuccess;
 }

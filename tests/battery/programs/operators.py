@@ -47,8 +47,9 @@ def linalg_solvers(precision):
 @program
 def linalg_decompositions(precision):
     def behind(x):
-        x = x.float() @ x.float().mT
-        return torch.linalg.eigh(x)[1] + torch.linalg.svd(x)[0] * torch.linalg.svdvals(x)[:, None]
+        with torch.autocast("cuda", enabled=False):  # LibTorch has these in fp32 and fp64 only, and autocast would multiply in 16 bit
+            x = x.float() @ x.float().mT
+            return torch.linalg.eigh(x)[1] + torch.linalg.svd(x)[0] * torch.linalg.svdvals(x)[:, None]
 
     learn(behind, precision)
 

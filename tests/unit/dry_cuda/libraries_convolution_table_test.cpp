@@ -72,6 +72,30 @@ TEST(ConvolutionTable, AnswersTheFirstPlanAndThoseBehindIt) {
   EXPECT_EQ(table.find(other.text()), std::nullopt);
 }
 
+TEST(ConvolutionTable, AnswersOtherBatchSizesFromThoseNextToThem) {
+  auto const at = [](std::int64_t batch, std::string const& math) {
+    auto question = some_question();
+    question.input[0] = batch;
+    question.math = math;
+    return question.text();
+  };
+  ConvolutionTable table;
+  EXPECT_EQ(table.find_near(at(16, "any")), std::nullopt);
+  table.add(at(16, "any") + " 1600 7\n");
+  EXPECT_EQ(table.find_near(at(20, "any")), std::nullopt);
+  table.add(at(32, "any") + " 3200\n" + at(64, "any") + " 3200\n");
+  EXPECT_EQ(table.find_near(at(20, "any")), 2000);
+  EXPECT_EQ(table.find_near(at(48, "any")), 3200);
+  EXPECT_EQ(table.find_near(at(96, "any")), 3200);
+  EXPECT_EQ(table.find_near(at(8, "any")), 800);
+  EXPECT_EQ(table.find_near(at(20, "tf32")), std::nullopt);
+  table.add(at(16, "fp32") + " 5\n" + at(32, "fp32") + " 5\n" + at(64, "fp32") + " 37\n");
+  EXPECT_EQ(table.find_near(at(17, "fp32")), 5);
+  EXPECT_EQ(table.find_near(at(48, "fp32")), std::nullopt) << "a slope says little without TF32";
+  table.add(at(1, "tf32") + " 10\n" + at(4, "tf32") + " 20\n");
+  EXPECT_EQ(table.find_near(at(2, "tf32")), std::nullopt) << "no whole number of bytes";
+}
+
 TEST(ConvolutionTable, BelievesTheLaterLine) {
   ConvolutionTable table;
   table.add(some_question().text() + " 1\n");

@@ -55,6 +55,19 @@ TEST(DryRuntime, AnswersAsARealH200) {
   for (std::size_t i = 0; i < real.size(); ++i) { EXPECT_EQ(dry.at(i), real.at(i)); }
 }
 
+/// What the CUDA documentation says of captures, question by question: tests/device says how a real card is asked.
+TEST(DryRuntime, RefusesWhileAStreamIsCapturedWhatACardRefuses) {
+  auto const said = say("MAXBATCH_CARD=h200 " MAXBATCH_CAPTURE_ANSWERS);
+  ASSERT_EQ(said.status, 0);
+  std::istringstream dry_text(said.text);
+  std::ifstream expected_file(std::string(MAXBATCH_TEST_DATA_DIR) + "/dry_cuda/capture_answers.txt");
+  auto const expected = lines_of(expected_file);
+  EXPECT_GT(expected.size(), 400U);
+  auto const dry = lines_of(dry_text);
+  ASSERT_EQ(dry.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) { EXPECT_EQ(dry.at(i), expected.at(i)); }
+}
+
 TEST(DryRuntime, WithoutACardThereIsNoDevice) {
   auto const said = say("env -u MAXBATCH_CARD " + kAnswers);
   EXPECT_THAT(said.text, testing::HasSubstr("cudaGetDeviceCount = cudaErrorNoDevice"));
