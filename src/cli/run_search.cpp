@@ -45,6 +45,7 @@ FinderResult search_here(ModelFactory const& model, SearchArguments const& argum
     finder.predict_with(std::make_shared<RehearsalPredictor>(*rehearsed->batch_size(), &*lines));
   }
   auto result = finder.find(model, recipe_for(arguments));
+  if (!result.replay_problem.empty()) { surroundings.log.info("no replay of small sizes: " + result.replay_problem); }
   if (rehearsed) { result.rehearsal = Rehearsal{rehearsed->batch_size(), rehearsed->search.seconds}; }
   return result;
 }

@@ -1,6 +1,7 @@
 #include "budgeted_cpu_allocator.hpp"
 #include "cpu_warm_up.hpp"
 #include "host_memory.hpp"
+#include "layout_teller.hpp"
 #include "memory_ledger.hpp"
 #include <maxbatch/device/budgeted_cpu_device.hpp>
 #include <maxbatch/search/errors.hpp>
@@ -16,7 +17,7 @@ using detail::MemoryAccount;
 using detail::MemoryLedger;
 using detail::WindowId;
 
-class CpuTrialWindow final : public TrialWindow {
+class CpuTrialWindow final : public TrialWindow, public detail::LayoutTeller {
  public:
   CpuTrialWindow(MemoryLedger& ledger, MemoryAccount& account, MemoryAccount::Terms const& terms)
       : ledger_(ledger), account_(account), id_(ledger.open_window(account, terms)) {}
@@ -36,6 +37,8 @@ class CpuTrialWindow final : public TrialWindow {
   }
 
   Bytes still_allocated() const noexcept override { return account_.live_of_window(id_); }
+
+  std::uint64_t layout_fingerprint() const override { return account_.layout_fingerprint(); }
 
  private:
   MemoryLedger& ledger_;
@@ -61,12 +64,14 @@ class BudgetedCpuDeviceOfIndex final : public BudgetedCpuDevice {
 
   DeviceDescription describe() const override {
     DeviceDescription description;
-    description.name = budget_ ? "cpu under a budget" : "cpu";
+    description.name = std::string(budget_ ? "cpu under a budget" : "cpu") +
+                       (caching_ ? ", as a caching allocator would spend it" : "");
     description.torch_device = torch_device();
     description.total = total_;
     description.budget = budget_;
     description.allocator_settings =
-        "sizes rounded up to " + std::to_string(detail::kRoundingBytes) + " bytes, no caching";
+        caching_ ? "a simulated caching allocator; settings: '" + to_string(*caching_) + "'"
+                 : "sizes rounded up to " + std::to_string(detail::kRoundingBytes) + " bytes, no caching";
     description.evidence = DeviceEvidence::cpu;
     return description;
   }
@@ -97,6 +102,12 @@ class BudgetedCpuDeviceOfIndex final : public BudgetedCpuDevice {
     fail_allocation_ = k;
   }
 
+  void account_with(std::optional<AllocatorSettings> caching) override {
+    refuse_during_trial("how it accounts");
+    account_.account_with(caching ? std::make_unique<detail::SimulatedCache>(*caching) : nullptr);
+    caching_ = caching;
+  }
+
   void warm_up() override {
     allocator_.ledger().belong_to(account_);  // not to whatever trial is open on another index
     detail::warm_up_cpu();
@@ -114,8 +125,8 @@ class BudgetedCpuDeviceOfIndex final : public BudgetedCpuDevice {
     return window;
   }
 
-  void synchronize() override {}                     // CPU operators have ended when they return
-  void release_cached_memory() noexcept override {}  // nothing is cached
+  void synchronize() override {}  // CPU operators have ended when they return
+  void release_cached_memory() noexcept override { account_.flush(); }
   bool is_alive() noexcept override { return true; }
 
  private:
@@ -132,6 +143,7 @@ class BudgetedCpuDeviceOfIndex final : public BudgetedCpuDevice {
   std::optional<Bytes> budget_;
   Bytes resident_;
   std::int64_t fail_allocation_ = 0;
+  std::optional<AllocatorSettings> caching_;
 };
 
 }  // namespace

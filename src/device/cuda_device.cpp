@@ -83,6 +83,8 @@ class CudaDeviceOfIndex final : public CudaDevice {
       }
     }
     description.allocator_settings = c10::CachingAllocator::getAllocatorSettings();
+    description.multiprocessors = properties.multiProcessorCount;
+    description.max_threads_per_multiprocessor = properties.maxThreadsPerMultiProcessor;
     description.evidence = is_dry_ ? DeviceEvidence::dry : DeviceEvidence::measured;
     return description;
   }

@@ -90,18 +90,17 @@ void CudaTrialWindow::disarm() noexcept {
 }
 
 std::uint64_t CudaTrialWindow::layout_fingerprint() const {
-  std::uint64_t fingerprint = 14695981039346656037U;  // FNV-1a, a number at a time
-  auto const mix = [&fingerprint](std::uint64_t value) { fingerprint = (fingerprint ^ value) * 1099511628211U; };
+  LayoutFingerprint fingerprint;
   AllocationTrace tables;
   for (auto const& segment : allocator_segments(index_, tables)) {
-    mix(segment.address);
-    mix(static_cast<std::uint64_t>(segment.size));
+    fingerprint.mix(segment.address);
+    fingerprint.mix(static_cast<std::uint64_t>(segment.size));
     for (auto const& block : segment.blocks) {
-      mix(static_cast<std::uint64_t>(block.size));
-      mix(static_cast<std::uint64_t>(block.state));
+      fingerprint.mix(static_cast<std::uint64_t>(block.size));
+      fingerprint.mix(static_cast<std::uint64_t>(block.state));
     }
   }
-  return fingerprint;
+  return fingerprint.value();
 }
 
 TrialEvidence CudaTrialWindow::read() const {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace maxbatch::detail {
 namespace {
@@ -24,7 +25,7 @@ WindowId next_window_id() noexcept {
 
 MemoryPeaks peaks_of(WindowTally::Peak const& peak) {
   auto const rounded = Bytes{peak.rounded};
-  return {Bytes{peak.requested}, rounded, rounded, rounded};
+  return {Bytes{peak.requested}, rounded, rounded, Bytes{peak.reserved}};
 }
 
 }  // namespace
@@ -44,11 +45,32 @@ TrialEvidence WindowTally::evidence() const {
   }
   evidence.allocation_count = granted;
   evidence.out_of_memory_events = refused;
+  evidence.allocation_retries = retries;
   evidence.failed_request = failed_request;
   evidence.free_at_failure = free_at_failure;
   evidence.unattributed_allocations = unattributed_allocations;
   evidence.unattributed = Bytes{unattributed_bytes};
   return evidence;
+}
+
+void MemoryAccount::account_with(std::unique_ptr<SimulatedCache> cache) {
+  std::lock_guard<std::mutex> const lock(mutex_);
+  if (open_window_id() != kNoWindow || reserved_ != 0) {
+    throw std::logic_error("Budgeted cpu device " + std::to_string(index_) + " still has " +
+                           to_string(Bytes{reserved_}) +
+                           " allocated: choose how it accounts before its first trial, or when all of that is freed.");
+  }
+  cache_ = std::move(cache);
+}
+
+void MemoryAccount::flush() noexcept {
+  std::lock_guard<std::mutex> const lock(mutex_);
+  if (cache_) { cache_->flush(); }
+}
+
+std::uint64_t MemoryAccount::layout_fingerprint() const {
+  std::lock_guard<std::mutex> const lock(mutex_);
+  return cache_ ? cache_->layout_fingerprint() : 0;
 }
 
 WindowId MemoryAccount::open_window(Terms const& terms) {
@@ -63,6 +85,7 @@ WindowId MemoryAccount::open_window(Terms const& terms) {
   phase_ = index_of(Phase::other);
   attempts_ = 0;
   tally_ = WindowTally{};
+  if (cache_) { cache_->set_limit(headroom(terms_.budget, terms_.resident)); }
   raise_peaks();  // what earlier windows left, and what was there before
   open_id_.store(id, std::memory_order_release);
   return id;
@@ -106,23 +129,26 @@ void MemoryAccount::forget_window(WindowId window) noexcept {
 }
 
 Admission MemoryAccount::reserve(std::size_t requested) noexcept {
-  auto const rounded = rounded_bytes(requested);
   std::lock_guard<std::mutex> const lock(mutex_);
   auto const window = open_window_id();
   if (window == kNoWindow) { return NotCounted{}; }
   ++attempts_;
-  auto const free = free_bytes();
   bool const injected = attempts_ == terms_.fail_allocation;
-  if (rounded <= free && !injected) {
-    reserved_ += rounded;
-    add_to_window(window, rounded);
-    return Reservation{window, clamped(requested), rounded};
+  if (!injected) {
+    if (auto const reservation = admit(requested, window)) {
+      reserved_ += reservation->rounded;
+      add_to_window(window, reservation->rounded);
+      return *reservation;
+    }
   }
 
+  auto const free = free_bytes();
   Refusal refusal;
+  if (cache_ && !injected) { refusal.request = refused_by_cache(); }
   refusal.request.phase = phase();
   refusal.request.requested = Bytes{clamped(requested)};
-  if (rounded > free) { refusal.request.short_by_at_least = Bytes{rounded - free}; }
+  auto const rounded = rounded_bytes(requested);
+  if (!cache_ && rounded > free) { refusal.request.short_by_at_least = Bytes{rounded - free}; }
   refusal.free = Bytes{free};
   refusal.budget = terms_.budget;
   refusal.allocated = Bytes{reserved_};
@@ -132,6 +158,35 @@ Admission MemoryAccount::reserve(std::size_t requested) noexcept {
   tally_.failed_request = refusal.request;
   tally_.free_at_failure = refusal.free;
   return refusal;
+}
+
+/// None: the budget has no room for it.
+std::optional<Reservation> MemoryAccount::admit(std::size_t requested, WindowId window) {
+  if (!cache_) {
+    auto const rounded = rounded_bytes(requested);
+    if (rounded > free_bytes()) { return std::nullopt; }
+    return Reservation{window, clamped(requested), rounded, {}};
+  }
+  auto const flushes = cache_->retries();
+  auto const block = cache_->allocate(clamped(requested));
+  if (!block) { return std::nullopt; }
+  tally_.retries += cache_->retries() > flushes ? 1 : 0;
+  return Reservation{window, clamped(requested), cache_->size_of(block).count, block};
+}
+
+FailedRequest MemoryAccount::refused_by_cache() const {
+  auto const& refused = cache_->refusal();
+  FailedRequest request;
+  request.segment = refused.segment_size;
+  request.short_by_at_least =
+      headroom(Bytes{refused.reserved.count + refused.segment_size.count}, headroom(terms_.budget, terms_.resident));
+  return request;
+}
+
+void MemoryAccount::take_back(Reservation const& reservation) noexcept {
+  reserved_ -= reservation.rounded;
+  add_to_window(reservation.window, -reservation.rounded);
+  if (cache_ && reservation.block) { cache_->free(reservation.block); }
 }
 
 void MemoryAccount::commit(Reservation const& reservation) noexcept {
@@ -146,8 +201,7 @@ void MemoryAccount::commit(Reservation const& reservation) noexcept {
 void MemoryAccount::cancel(Reservation const& reservation) noexcept {
   std::lock_guard<std::mutex> const lock(mutex_);
   auto const free_before = free_bytes();
-  reserved_ -= reservation.rounded;
-  add_to_window(reservation.window, -reservation.rounded);
+  take_back(reservation);
   if (open_window_id() != reservation.window) { return; }
   ++tally_.refused;
   tally_.failed_request = FailedRequest{phase(), Bytes{reservation.requested}, std::nullopt, std::nullopt};
@@ -156,10 +210,9 @@ void MemoryAccount::cancel(Reservation const& reservation) noexcept {
 
 void MemoryAccount::release(Reservation const& committed) noexcept {
   std::lock_guard<std::mutex> const lock(mutex_);
-  reserved_ -= committed.rounded;
   live_requested_ -= committed.requested;
   live_rounded_ -= committed.rounded;
-  add_to_window(committed.window, -committed.rounded);
+  take_back(committed);
 }
 
 void MemoryAccount::count_unattributed(std::size_t requested) noexcept {
@@ -178,15 +231,17 @@ Bytes MemoryAccount::allocated() const noexcept {
 
 std::int64_t MemoryAccount::free_bytes() const noexcept {
   // Compare before subtracting: resident bytes may exceed the budget.
-  return headroom(headroom(terms_.budget, terms_.resident), Bytes{reserved_}).count;
+  return headroom(headroom(terms_.budget, terms_.resident), cache_ ? cache_->reserved() : Bytes{reserved_}).count;
 }
 
 void MemoryAccount::raise_peaks() noexcept {
   auto const requested = live_requested_ + terms_.resident.count;
   auto const rounded = live_rounded_ + terms_.resident.count;
+  auto const reserved = cache_ ? cache_->reserved().count + terms_.resident.count : rounded;
   for (auto* peak : {&tally_.peak, &tally_.phase_peaks[phase_]}) {
     peak->requested = std::max(peak->requested, requested);
     peak->rounded = std::max(peak->rounded, rounded);
+    peak->reserved = std::max(peak->reserved, reserved);
   }
 }
 

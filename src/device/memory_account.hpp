@@ -1,5 +1,6 @@
 #pragma once
 
+#include "simulated_cache.hpp"
 #include <maxbatch/bytes.hpp>
 #include <maxbatch/device/trial_evidence.hpp>
 #include <maxbatch/search/phase.hpp>
@@ -9,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -31,7 +33,8 @@ constexpr WindowId kNoWindow = 0;
 struct Reservation {
   WindowId window = kNoWindow;
   std::int64_t requested = 0;
-  std::int64_t rounded = 0;
+  std::int64_t rounded = 0;  ///< with a simulated cache: its block's size
+  BlockId block;             ///< of the simulated cache, where there is one
 };
 
 /// A request that the budget has no room for, or that was refused on purpose.
@@ -54,11 +57,13 @@ struct WindowTally {
   struct Peak {
     std::int64_t requested = 0;
     std::int64_t rounded = 0;
+    std::int64_t reserved = 0;
   };
   Peak peak;
   std::array<Peak, kAllPhases.size()> phase_peaks;
   std::int64_t granted = 0;
   std::int64_t refused = 0;
+  std::int64_t retries = 0;  ///< requests that a flush made room for
   std::optional<FailedRequest> failed_request;
   std::optional<Bytes> free_at_failure;
   std::int64_t unattributed_allocations = 0;
@@ -72,6 +77,8 @@ struct WindowTally {
 /// Exact under any number of threads. The check against the budget and the reservation are one step under a lock; what
 /// is reserved never exceeds budget minus resident bytes. Memory counts as live, for peaks, from `commit` on: a request
 /// that the budget allowed and the machine could not serve raises no peak.
+/// With a simulated cache that one decides instead: the budget is what its segments may take, and what was freed stays
+/// reserved until it is flushed.
 /// Threads: all members, from any thread.
 class MemoryAccount {
  public:
@@ -86,6 +93,13 @@ class MemoryAccount {
   MemoryAccount& operator=(MemoryAccount const&) = delete;
 
   int index() const noexcept { return index_; }
+
+  /// Null: rounded bytes are counted, and nothing is cached. Throws: std::logic_error while anything is live.
+  void account_with(std::unique_ptr<SimulatedCache> cache);
+  /// Of the simulated cache; else nothing happens.
+  void flush() noexcept;
+  /// Of the simulated cache's segments and blocks; 0 without one.
+  std::uint64_t layout_fingerprint() const;
 
   /// Throws: std::logic_error if a window is open.
   WindowId open_window(Terms const& terms);
@@ -122,6 +136,9 @@ class MemoryAccount {
   };
 
   std::int64_t free_bytes() const noexcept;
+  std::optional<Reservation> admit(std::size_t requested, WindowId window);
+  void take_back(Reservation const& reservation) noexcept;
+  FailedRequest refused_by_cache() const;
   Phase phase() const noexcept { return kAllPhases[phase_]; }
   void raise_peaks() noexcept;
   void add_to_window(WindowId window, std::int64_t rounded) noexcept;
@@ -137,6 +154,7 @@ class MemoryAccount {
   std::int64_t live_rounded_ = 0;
   std::vector<LiveOfWindow> windows_;  // those somebody still asks about: one or two
   WindowTally tally_;
+  std::unique_ptr<SimulatedCache> cache_;  // null: none
 };
 
 }  // namespace maxbatch::detail

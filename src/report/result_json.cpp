@@ -65,6 +65,8 @@ Json json_of(FinderResult const& result, ReportSubject const& subject) {
   json["seconds"] = search.seconds;
   json["rehearsed_batch_size"] = result.rehearsal ? or_null(result.rehearsal->batch_size) : Json(nullptr);
   json["rehearsal_seconds"] = result.rehearsal ? Json(result.rehearsal->seconds) : Json(nullptr);
+  json["warm_up_seconds"] = result.warm_up_seconds;
+  json["replayed_batch_size"] = or_null(result.replayed_batch_size);
   json["trial_count"] = search.trial_count();
   json["neighbour_trial_count"] = search.neighbour_trial_count();
   json["trials"] = Json::array();

@@ -131,6 +131,12 @@ std::string to_text(FinderResult const& result, ReportSubject const& subject) {
   if (result.rehearsal) {
     line("rehearsed dry ", text_of(result.rehearsal->batch_size) + " in " + fixed(result.rehearsal->seconds, 1) + " s");
   }
+  if (result.replayed_batch_size) {
+    line("replay predicted ", std::to_string(*result.replayed_batch_size) + ", from recordings of small sizes");
+  }
+  if (result.warm_up_seconds >= 0.05) {
+    line("warm-up ", fixed(result.warm_up_seconds, 1) + " s, before the first trial");
+  }
   for (auto const& warning : result.warnings) { line("warning ", warning); }
   return text + '\n' + trials_of(result);
 }

@@ -113,8 +113,6 @@ Json device_to_json(DeviceDescription const& device) {
   json["budget_bytes"] = or_null(device.budget);
   json["usable_bytes"] = or_null(device.usable);
   json["outside_allocator_bytes"] = or_null(device.outside_allocator);
-  json["usable_bytes"] = or_null(device.usable);
-  json["outside_allocator_bytes"] = or_null(device.outside_allocator);
   json["allocator_settings"] = device.allocator_settings;
   return json;
 }
@@ -126,8 +124,6 @@ DeviceDescription device_from(Json const& json) {
   device.evidence = named(kEvidence, json.at("evidence"), "evidence");
   device.total = Bytes{json.at("device_bytes").get<std::int64_t>()};
   device.budget = optional_bytes_from(json.at("budget_bytes"));
-  device.usable = optional_bytes_from(json.at("usable_bytes"));
-  device.outside_allocator = optional_bytes_from(json.at("outside_allocator_bytes"));
   device.usable = optional_bytes_from(json.at("usable_bytes"));
   device.outside_allocator = optional_bytes_from(json.at("outside_allocator_bytes"));
   device.allocator_settings = json.at("allocator_settings").get<std::string>();

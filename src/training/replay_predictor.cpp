@@ -18,10 +18,17 @@ ReplayPredictor::ReplayPredictor(PredictionTarget target, PeakPredictor* otherwi
                                  PredictionOptions const& options)
     : target_(std::move(target)), otherwise_(otherwise), scaling_(scaling), options_(options) {}
 
+void ReplayPredictor::want_recordings_of(std::vector<std::int64_t> sizes) { wanted_ = std::move(sizes); }
+
+void ReplayPredictor::no_longer_want(std::int64_t batch_size) {
+  wanted_.erase(std::remove(wanted_.begin(), wanted_.end(), batch_size), wanted_.end());
+}
+
 void ReplayPredictor::add_recording(std::int64_t batch_size, AllocationTrace const& trace) {
   detail::require_at_least_one(batch_size, "batch size");
   auto const is_known = std::any_of(recordings_.begin(), recordings_.end(),
                                     [&](SizedProgram const& known) { return known.batch_size == batch_size; });
+  no_longer_want(batch_size);
   if (is_known) { return; }
   try {
     recordings_.push_back({batch_size, program_of(trace)});
@@ -32,6 +39,7 @@ void ReplayPredictor::add_recording(std::int64_t batch_size, AllocationTrace con
 void ReplayPredictor::observe(TrialRecord const& record) {
   if (otherwise_ != nullptr) { otherwise_->observe(record); }
   auto const size = record.batch_size;
+  no_longer_want(size);
   if (is_fit(record.outcome.verdict)) {
     largest_fitting_ = std::max(largest_fitting_.value_or(size), size);
     if (smallest_failing_ && *smallest_failing_ <= size) { smallest_failing_.reset(); }

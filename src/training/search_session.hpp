@@ -1,6 +1,7 @@
 #pragma once
 
 #include "leak_watch.hpp"
+#include "scout_recordings.hpp"
 #include "state_keeper.hpp"
 #include "trial_plan.hpp"
 #include "trial_runner.hpp"
@@ -35,12 +36,18 @@ class SearchSession {
 
   using Driver = std::function<SearchResult(Probe const&, SearchOptions const&, PeakPredictor*, SearchObserver*)>;
 
+  /// `driver` none: the built-in search.
   FinderResult run(Driver const& driver, SearchOptions search, PeakPredictor* predictor, SearchObserver* observer,
                    double exponent);
 
  private:
   TrialOutcome probe(std::int64_t size, std::int64_t smallest);
+  TrialRun run_one(std::int64_t size, TrialPlan const& plan);
   std::optional<TrialOutcome> prepare();
+  TrialRun build();
+  void begin_recording(DeviceDescription const& described, Bytes budget, SearchOptions const& search,
+                       PeakPredictor& lines);
+  void run_warm_up(std::int64_t smallest);
   Bytes usable_budget() const;
   std::vector<std::string> warnings(SearchResult const& result) const;
 
@@ -51,6 +58,7 @@ class SearchSession {
   Source source_;
   std::optional<PreparedStep> prepared_;
   std::optional<StateKeeper> keeper_;
+  std::optional<ScoutRecordings> scouts_;  // none: no replay
   LeakWatch* leaks_ = nullptr;
   std::int64_t swallowed_ = 0;
 };

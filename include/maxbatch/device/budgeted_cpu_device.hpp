@@ -1,6 +1,7 @@
 #pragma once
 
 #include <maxbatch/device/memory_device.hpp>
+#include <maxbatch/simulation/allocator_settings.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -35,6 +36,15 @@ class BudgetedCpuDevice : public MemoryDevice {
   /// Allocation number `k` (from 1, refused ones counted) of the next trial fails as if the budget were spent, once; its
   /// text says "(injected: allocation k of this trial)". Zero: none.  Throws: InvalidArgument for a negative number.
   virtual void fail_allocation(std::int64_t k) = 0;
+
+  /// Spends the budget as CUDA's caching allocator would on a card: memory is taken in segments, freed blocks stay
+  /// reserved, a request without room flushes what is cached and is tried again, and fragmentation counts. Kernels and
+  /// numbers stay the CPU's. `settings` as in PYTORCH_CUDA_ALLOC_CONF (parse_allocator_settings); none: sizes are rounded
+  /// up to 512 bytes and nothing is cached, as at first.
+  /// What the CPU's operators ask for is not what a card's would (their scratch differs): this shows an allocator's
+  /// effects in a test, and predicts no card.
+  /// Throws: InvalidAllocatorSettings; std::logic_error while a trial is open or memory of one is still allocated.
+  virtual void account_with(std::optional<AllocatorSettings> settings) = 0;
 };
 
 /// `index` names the account, so that several devices (ranks in threads) may live in one process; torch's device is `cpu`.

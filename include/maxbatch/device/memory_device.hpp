@@ -33,6 +33,8 @@ struct DeviceDescription {
   std::optional<Bytes> outside_allocator;
   std::optional<Bytes> budget;  ///< none: what the device has
   std::string allocator_settings;
+  int multiprocessors = 0;                 ///< 0: has none
+  int max_threads_per_multiprocessor = 0;  ///< likewise
   DeviceEvidence evidence = DeviceEvidence::cpu;
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace maxbatch {
 inline namespace MAXBATCH_ABI_NAMESPACE {
@@ -22,6 +23,9 @@ class PeakPredictor {
   virtual void observe(TrialRecord const& record) = 0;
   /// None: no information. May be asked before the first trial (a rehearsal knows then already).
   virtual std::optional<Prediction> predict() const = 0;
+  /// Sizes that it would learn most from and has not seen, ascending. They are tried first, those that are allowed and
+  /// inside the bracket. Empty: the search's own choice, the smallest and the largest that is then sure to fit.
+  virtual std::vector<std::int64_t> scouts() const { return {}; }
 };
 
 }  // namespace MAXBATCH_ABI_NAMESPACE

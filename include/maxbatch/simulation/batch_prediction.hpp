@@ -35,6 +35,8 @@ PredictionTarget whole_card(Card const& card);
 struct PredictionOptions {
   std::int64_t largest_allowed = std::int64_t{1} << 20;
   int draws = kUsualDraws;  // of modelled addresses, where it matters
+  /// A program that needed a flush goes on for so many more of its steps, where its marks tell them: a later one may fail.
+  std::int64_t further_steps = 0;
 };
 
 /// What running the scaled program showed at one batch size.

@@ -22,6 +22,9 @@ struct FinderOptions {
   bool restore_values_each_trial = false;
   /// A step that returns although it ran out of memory inside counts as fitting.
   bool allow_swallowed_out_of_memory = false;
+  /// On a CUDA device: what the allocator does in the warm-up and the first scout is recorded, and the search begins at the
+  /// boundary that a replay of the two predicts. Not where the finder is given a predictor, or looks for an image size.
+  bool replay_scouts = true;
 };
 
 }  // namespace maxbatch

@@ -23,6 +23,11 @@ struct FinderResult {
   DeviceDescription device;  ///< its budget is what the search ran under: headroom is taken off already
   Bytes headroom;
   std::int64_t steps = 0;  ///< per trial
+  /// Before the first trial: context, library handles, kernels that load when first used, the model where it is built once.
+  double warm_up_seconds = 0;
+  /// What replaying recordings of small sizes predicted; none: nothing was, and `replay_problem` may say why.
+  std::optional<std::int64_t> replayed_batch_size;
+  std::string replay_problem;
   std::vector<std::string>
       warnings;  ///< leaks, swallowed failures, spurious failures: what a careful reader should know
   std::optional<Rehearsal> rehearsal;  ///< none: there was none

@@ -61,7 +61,8 @@ class MaxBatchFinder {
     observer_ = std::move(observer);
     return *this;
   }
-  /// In place of the built-in one, a line per phase.
+  /// In place of the built-in ones: a replay of the scouts on CUDA devices (FinderOptions::replay_scouts), else a line per
+  /// phase.
   MaxBatchFinder& predict_with(std::shared_ptr<PeakPredictor> predictor) {
     predictor_ = std::move(predictor);
     return *this;
@@ -134,7 +135,7 @@ class MaxBatchFinder {
   bool preserve_nothing_ = false;
   std::shared_ptr<SearchObserver> observer_;
   std::shared_ptr<PeakPredictor> predictor_;
-  SearchDriver driver_ = search_largest_batch_size;
+  SearchDriver driver_;  // none: search_largest_batch_size
 };
 
 }  // namespace maxbatch

@@ -24,6 +24,9 @@ class ReplayPredictor : public PeakPredictor {
   explicit ReplayPredictor(PredictionTarget target, PeakPredictor* otherwise = nullptr,
                            ScalingOptions const& scaling = {}, PredictionOptions const& options = {});
 
+  /// Sizes that recordings are wanted of. Those that were recorded, tried or found unusable are not asked for again.
+  void want_recordings_of(std::vector<std::int64_t> sizes);
+
   /// What the allocator did in a trial of `batch_size` that fitted, from its first event to its last. The first recording of
   /// a size counts. A recording that cannot be used is left out, and `problem` says why.
   void add_recording(std::int64_t batch_size, AllocationTrace const& trace);
@@ -31,6 +34,7 @@ class ReplayPredictor : public PeakPredictor {
   void observe(TrialRecord const& record) override;
   /// The first call after a new recording takes some tens of milliseconds.
   std::optional<Prediction> predict() const override;
+  std::vector<std::int64_t> scouts() const override { return wanted_; }
 
   /// What is predicted from the recordings, whatever the trials say; none: see `problem`.
   std::optional<BatchPrediction> const& prediction() const;
@@ -39,12 +43,14 @@ class ReplayPredictor : public PeakPredictor {
 
  private:
   void make_prediction() const;
+  void no_longer_want(std::int64_t batch_size);
 
   PredictionTarget target_;
   PeakPredictor* otherwise_;
   ScalingOptions scaling_;
   PredictionOptions options_;
   std::vector<SizedProgram> recordings_;
+  std::vector<std::int64_t> wanted_;
   std::optional<std::int64_t> largest_fitting_;
   std::optional<std::int64_t> smallest_failing_;
   mutable std::optional<BatchPrediction> prediction_;

@@ -1,6 +1,7 @@
 #include "card_test.hpp"
 #include "support/state_hash.hpp"
 #include "support/training_net.hpp"
+#include <maxbatch/device/trace_recorder.hpp>
 #include <maxbatch/training/max_batch_finder.hpp>
 
 #include <ATen/cuda/CUDAContextLight.h>
@@ -13,6 +14,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <map>
@@ -215,6 +217,36 @@ TEST_F(CudaFinderTest, TheUsersExceptionsPassThrough) {
     FAIL();
   } catch (Mine const& error) { EXPECT_STREQ(error.what(), thrown.what()); }
   EXPECT_EQ(allocated_now(), 0);
+}
+
+TEST_F(CudaFinderTest, BeginsWhereTheReplayOfItsScoutsPutsTheBoundary) {
+  device->set_budget(400_MiB);
+  auto const find = [&](bool replay) {
+    FinderOptions options;
+    options.replay_scouts = replay;
+    return MaxBatchFinder(device, options).find(make_wide_step);
+  };
+  auto const replayed = find(true);
+  auto const by_lines = find(false);
+  EXPECT_EQ(replayed.replay_problem, "");
+  ASSERT_TRUE(replayed.replayed_batch_size);
+  EXPECT_EQ(by_lines.replayed_batch_size, std::nullopt);
+  EXPECT_EQ(replayed.batch_size(), by_lines.batch_size());
+  ASSERT_TRUE(replayed.batch_size());
+  EXPECT_GT(*replayed.batch_size(), 10);
+  EXPECT_LE(std::abs(*replayed.replayed_batch_size - *replayed.batch_size()), 1);
+  EXPECT_LE(replayed.search.trial_count(), 6);
+  EXPECT_GT(replayed.warm_up_seconds, 0);
+  EXPECT_EQ(allocated_now(), 0);
+}
+
+TEST_F(CudaFinderTest, SearchesWithoutAReplayWhereSomebodyElseRecords) {
+  device->set_budget(200_MiB);
+  TraceRecorder const others(device->torch_device().index());
+  auto const result = MaxBatchFinder(device).find(make_wide_step);
+  EXPECT_EQ(result.search.proof, Proof::bracketed);
+  EXPECT_EQ(result.replayed_batch_size, std::nullopt);
+  EXPECT_THAT(result.replay_problem, HasSubstr("recorded"));
 }
 
 TEST_F(CudaFinderTest, SmallerWorkspacesAreNoFailures) {

@@ -1,3 +1,4 @@
+#include "device/layout_teller.hpp"
 #include <maxbatch/device/budgeted_cpu_device.hpp>
 #include <maxbatch/search/errors.hpp>
 
@@ -327,6 +328,98 @@ TEST_F(BudgetedCpu, NoticesThatItWasReplaced) {
   EXPECT_THROW(device->open_trial(), std::logic_error);
   c10::SetCPUAllocator(ours, 255);
   EXPECT_NO_THROW(device->open_trial());
+}
+
+/// The budget spent as a caching allocator would.
+class CachingCpu : public ::testing::Test {
+ protected:
+  CachingCpu() { device->account_with(AllocatorSettings{}); }
+  ~CachingCpu() override { device->account_with(std::nullopt); }
+
+  std::shared_ptr<BudgetedCpuDevice> const device = budgeted_cpu_device(44_MiB);
+};
+
+TEST_F(CachingCpu, KeepsWhatWasFreed) {
+  auto const window = device->open_trial();
+  { auto const first = bytes(12 << 20); }
+  auto const second = bytes(11 << 20);
+  auto const peaks = window->evidence().peaks;
+  EXPECT_EQ(peaks.requested, 12_MiB);
+  EXPECT_EQ(peaks.reserved, 12_MiB) << "the second is served from the first one's segment";
+  EXPECT_EQ(window->evidence().allocation_retries, 0);
+}
+
+TEST_F(CachingCpu, FlushesToMakeRoom) {
+  auto const window = device->open_trial();
+  auto first = bytes(12 << 20);
+  auto const second = bytes(12 << 20);
+  auto third = bytes(12 << 20);
+  first.reset();
+  third.reset();
+  auto const larger = bytes(20 << 20);
+  auto const evidence = window->evidence();
+  EXPECT_EQ(evidence.allocation_retries, 1);
+  EXPECT_EQ(evidence.out_of_memory_events, 0);
+  EXPECT_EQ(evidence.peaks.reserved, 36_MiB);
+  EXPECT_EQ(evidence.peaks.allocated, 36_MiB);
+}
+
+TEST_F(CachingCpu, RefusesWhatFragmentsHaveNoRoomFor) {
+  device->set_budget(24_MiB);
+  auto const window = device->open_trial();
+  auto first = bytes(8 << 20);  // both in a segment of 20 MiB
+  auto const second = bytes(8 << 20);
+  first.reset();
+  EXPECT_THROW(bytes(14 << 20), c10::OutOfMemoryError)
+      << "16 MiB of 24 are not allocated, but 12 are the most in a piece";
+  auto const evidence = window->evidence();
+  ASSERT_TRUE(evidence.failed_request);
+  EXPECT_EQ(evidence.failed_request->requested, 14_MiB);
+  EXPECT_EQ(evidence.failed_request->segment, 14_MiB);
+  EXPECT_EQ(evidence.failed_request->short_by_at_least, 10_MiB);
+  EXPECT_EQ(evidence.free_at_failure, 4_MiB);
+  EXPECT_EQ(evidence.allocation_retries, 0) << "the flush did not help";
+
+  window->disarm();
+  device->release_cached_memory();
+}
+
+TEST_F(CachingCpu, HasOtherSegmentsWithOtherSettings) {
+  device->account_with(parse_allocator_settings("expandable_segments:True"));
+  auto const window = device->open_trial();
+  auto first = bytes(8 << 20);
+  auto const second = bytes(8 << 20);
+  EXPECT_EQ(window->evidence().peaks.reserved, 20_MiB) << "pages of 20 MiB";
+  auto const third = bytes(14 << 20);
+  EXPECT_EQ(window->evidence().peaks.reserved, 40_MiB) << "in one piece with what was left of the first pages";
+}
+
+TEST_F(CachingCpu, RepeatsItsLayoutWhereTheProgramRepeats) {
+  auto const window = device->open_trial();
+  auto const& layout = dynamic_cast<detail::LayoutTeller const&>(*window);
+  auto const step = [] {
+    auto const a = bytes(3 << 20);
+    auto const b = bytes(12 << 20);
+  };
+  step();
+  auto const after_one = layout.layout_fingerprint();
+  auto const held = bytes(1 << 20);
+  EXPECT_NE(layout.layout_fingerprint(), after_one);
+  step();
+  auto const after_two = layout.layout_fingerprint();
+  step();
+  EXPECT_EQ(layout.layout_fingerprint(), after_two);
+}
+
+TEST_F(CachingCpu, ChangesHowItAccountsOnlyWhileNothingIsAllocated) {
+  auto window = device->open_trial();
+  EXPECT_THROW(device->account_with(std::nullopt), std::logic_error);
+  auto held = bytes(100);
+  window.reset();
+  EXPECT_THROW(device->account_with(std::nullopt), std::logic_error);
+  held.reset();
+  device->account_with(std::nullopt);
+  EXPECT_THAT(device->describe().allocator_settings, HasSubstr("no caching"));
 }
 
 }  // namespace

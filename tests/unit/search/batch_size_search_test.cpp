@@ -284,6 +284,26 @@ TEST(BatchSizeSearch, ARehearsedAnswerNeedsThreeTrials) {
   EXPECT_THAT(probe.asked(), ElementsAre(22, 23, 23));
 }
 
+TEST(BatchSizeSearch, TriesTheSizesFirstThatAPredictorLearnsMostFrom) {
+  struct Curious : PeakPredictor {
+    void observe(TrialRecord const&) override {}
+    std::optional<Prediction> predict() const override { return std::nullopt; }
+    std::vector<std::int64_t> scouts() const override { return {2, 3}; }  // never content
+  } predictor;
+  for (std::int64_t largest = 1; largest <= 20; ++largest) {
+    auto const probe = ScriptedProbe::fits_up_to(largest);
+    EXPECT_EQ(search_largest_batch_size(probe, {}, &predictor).batch_size, largest);
+    ASSERT_GE(probe.asked().size(), 2U);
+    EXPECT_EQ(probe.asked()[0], 2);
+    EXPECT_EQ(probe.asked()[1], largest == 1 ? 1 : 3) << "inside the bracket only";
+  }
+  SearchOptions options;
+  options.multiple_of = 3;
+  auto const probe = ScriptedProbe::fits_up_to(20);
+  EXPECT_EQ(search_largest_batch_size(probe, options, &predictor).batch_size, 18);
+  EXPECT_EQ(probe.asked()[0], 3) << "2 is not allowed";
+}
+
 TEST(BatchSizeSearch, RefusesBudgetsThatCannotBeMet) {
   auto const probe = ScriptedProbe::fits_up_to(1);
   SearchOptions options;

@@ -46,6 +46,7 @@ class NextSize {
     auto const good = state.good();
     auto const bad = state.bad();
     auto const prediction = predictor_ != nullptr ? predictor_->predict() : std::nullopt;
+    if (auto const scout = wanted_scout(state)) { return {*scout, TrialPurpose::scout}; }
     bool const nothing_tried = good < 0 && !state.has_failure_above();
     if (good < 0 && !(nothing_tried && prediction)) { return {0, TrialPurpose::scout}; }
     if (good == 0 &&
@@ -64,6 +65,15 @@ class NextSize {
     }
     distrust_ = distrust_ > 0 ? 1 : 0;
     return {good + (bad - good) / 2, TrialPurpose::bracket};
+  }
+
+  std::optional<std::int64_t> wanted_scout(SearchState const& state) const {
+    if (predictor_ == nullptr) { return std::nullopt; }
+    for (auto const size : predictor_->scouts()) {
+      auto const index = sizes_.index_at_most(size);
+      if (index > state.good() && index < state.bad() && sizes_.at(index) == size) { return index; }
+    }
+    return std::nullopt;
   }
 
   std::int64_t follow(Prediction const& prediction, std::int64_t good, std::int64_t bad, bool bad_failed) {

@@ -2,6 +2,7 @@
 
 #include <maxbatch/search/errors.hpp>
 #include <maxbatch/simulation/batch_prediction.hpp>
+#include <maxbatch/simulation/repeated_steps.hpp>
 
 #include <algorithm>
 #include <map>
@@ -111,7 +112,9 @@ class BoundarySearch {
     options.workspaces_are_elastic = elastic_;
     options.placement = target_.placement;
     options.placement.seed = seed;
-    return run_program(scaled.program, scaled.events, options);
+    auto const result = run_program(scaled.program, scaled.events, options);
+    if (!result.fits || result.retries == 0 || options_.further_steps == 0) { return result; }
+    return run_program(with_further_steps(scaled.program, options_.further_steps), scaled.events, options);
   }
 
   CandidateEvidence& candidate(std::int64_t batch_size) {
