@@ -123,8 +123,8 @@ void add_table_command(CLI::App& app, Command& chosen) {
   command
       ->add_option_function<std::string>(
           "--cards", [arguments](std::string const& text) { arguments->cards = read_cards("--cards", text); },
-          "cards that are not here, as `maxbatch cards` lists them, with commas between them; or all. Each is run "
-          "dry in a child process, with all the memory that it has")
+          "cards that are not here, as `maxbatch cards` lists them, with commas between them; all: those that this "
+          "LibTorch has kernels for. Each is run dry in a child process, with all the memory that it has")
       ->type_name("NAMES")
       ->group("Where");
   command
