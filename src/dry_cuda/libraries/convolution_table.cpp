@@ -117,6 +117,9 @@ std::optional<std::int64_t> ConvolutionTable::find_near(std::string const& quest
   auto high = sizes.lower_bound(split->batch);
   if (high == sizes.end()) --high;
   if (high == sizes.begin()) ++high;
+  // Far from what was asked other plans win: a line through one and two images says nothing of two thousand regions.
+  constexpr std::int64_t kFar = 2;
+  if (split->batch > kFar * sizes.rbegin()->first || kFar * split->batch < sizes.begin()->first) return std::nullopt;
   return on_line(split->batch, *std::prev(high), *high, ends_with(question, " fp32"));
 }
 

@@ -34,7 +34,7 @@ class ConvolutionTable {
   std::optional<std::int64_t> find(std::string const& question, std::size_t rank = 0) const;
 
   /// The first plan's workspace as the same convolution has it at the two batch sizes next to the question's: what both say,
-  /// or, but for fp32, what lies on the straight line through them. Note [Batch sizes that nobody asked about].
+  /// or, but for fp32, what lies on the straight line through them; not beyond twice what was asked about. Note [Batch sizes that nobody asked about].
   std::optional<std::int64_t> find_near(std::string const& question) const;
 
   std::size_t size() const { return answers_.size(); }

@@ -88,6 +88,8 @@ TEST(ConvolutionTable, AnswersOtherBatchSizesFromThoseNextToThem) {
   EXPECT_EQ(table.find_near(at(48, "any")), 3200);
   EXPECT_EQ(table.find_near(at(96, "any")), 3200);
   EXPECT_EQ(table.find_near(at(8, "any")), 800);
+  EXPECT_EQ(table.find_near(at(4, "any")), std::nullopt) << "too far from what is known";
+  EXPECT_EQ(table.find_near(at(200, "any")), std::nullopt);
   EXPECT_EQ(table.find_near(at(20, "tf32")), std::nullopt);
   table.add(at(16, "fp32") + " 5\n" + at(32, "fp32") + " 5\n" + at(64, "fp32") + " 37\n");
   EXPECT_EQ(table.find_near(at(17, "fp32")), 5);
