@@ -30,6 +30,7 @@ using Command = std::function<ExitCode(Surroundings const&)>;
 
 /// Each adds its subcommand with its options to `app`; `chosen` is set when it is the one that was asked for.
 void add_find_command(CLI::App& app, Command& chosen);
+void add_find_image_command(CLI::App& app, Command& chosen);
 void add_table_command(CLI::App& app, Command& chosen);
 void add_models_command(CLI::App& app, Command& chosen);
 void add_predict_command(CLI::App& app, Command& chosen);

@@ -136,6 +136,7 @@ int run(int argc, char const* const* argv, models::ModelRegistry const& models, 
   add_common_options(app, common);
   Command command;
   add_find_command(app, command);
+  add_find_image_command(app, command);
   add_table_command(app, command);
   add_models_command(app, command);
   add_predict_command(app, command);

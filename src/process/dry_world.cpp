@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -71,5 +72,7 @@ DryWorld::DryWorld(DryWorldOrder const& order)
                     {"MAXBATCH_DRY_BUDGET", order.budget ? std::to_string(order.budget->count) : ""},
                     {"MAXBATCH_DRY_SEED", std::to_string(order.seed)},
                     {"MAXBATCH_DRY_DEVICES", std::to_string(order.devices)}}) {}
+
+void DryWorld::outlive_exec() const { fcntl(profile_.descriptor(), F_SETFD, 0); }
 
 }  // namespace maxbatch::process

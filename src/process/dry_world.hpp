@@ -49,6 +49,8 @@ class DryWorld {
   /// Throws: NoDryWorld.
   explicit DryWorld(DryWorldOrder const& order);
   EnvironmentChanges const& environment() const { return environment_; }
+  /// Until then an exec of this process takes the card's profile away.
+  void outlive_exec() const;
 
  private:
   NamelessFile profile_;

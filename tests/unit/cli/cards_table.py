@@ -25,4 +25,11 @@ assert batches["rtx-2080-ti"] < batches["rtx-3060"] < batches["rtx-4090"], batch
 alone = subprocess.run([program, "find", "--model", "swin_t", "--device", "rtx-3060", "--format", "json"], capture_output=True,
                        text=True)
 assert json.loads(alone.stdout)["largest_batch_size"] == batches["rtx-3060"], "where a search begins does not change its answer"
-print(batches)
+
+image = subprocess.run([program, "find-image", "--model", "swin_t", "--batch", "8", "--device", "rtx-3060", "--format=json"],
+                       capture_output=True, text=True)
+assert image.returncode == 0, image.stderr
+found = json.loads(image.stdout)
+assert found["device_name"] == "NVIDIA GeForce RTX 3060" and found["evidence"] == "dry" and found["proof"] == "bracketed"
+assert found["largest_image"][0] > 224, "a batch of 8 is far below the largest at 224x224"
+print(batches, found["largest_image"])
