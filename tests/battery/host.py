@@ -3,6 +3,7 @@
 host.py TIMEOUT NAME:PRECISION... ; one JSON object a line on standard output: what ran, or why it did not.
 """
 
+import gc
 import json
 import os
 import pathlib
@@ -96,6 +97,7 @@ def main():
     if sys.argv[1:] == ["--list"]:
         print(json.dumps([f"{name}:{precision}" for name in PROGRAMS for precision in PRECISIONS]))
         return
+    gc.freeze()  # what was imported: else every child would look through all of it when it ends
     for case in sys.argv[2:]:
         name, _, precision = case.partition(":")
         print(json.dumps(run_one(name, precision, float(sys.argv[1]))), flush=True)

@@ -28,6 +28,7 @@ class Comparison:
     first_difference: str  # what came where the sequences part
     allocations_equal: bool  # sizes and streams of all allocations, in order
     segments_equal: bool  # actions, sizes, streams, in order
+    reserved_peak: int  # by the segment logs; dry less recorded
     address_agreement: float  # of pairs of segments, the share in the same order of addresses
     blocks_equal: bool  # every allocation in the same segment at the same offset
 
@@ -43,6 +44,14 @@ def client_events(events: list, actions: set) -> list:
 
 def segment_log(events: list) -> list:
     return [(e.action, e.size, e.stream) for e in events if e.action in SEGMENT_ACTIONS]
+
+
+def reserved_peak(log: list) -> int:
+    reserved, peak = 0, 0
+    for action, size, _ in log:
+        reserved += size if action in ("segment_alloc", "segment_map") else -size
+        peak = max(peak, reserved)
+    return peak
 
 
 def address_agreement(recorded: list, dry: list) -> float:
@@ -138,6 +147,7 @@ def compare(recorded_events, recorded_marks, dry_events, dry_marks, questions: i
         first_difference=describe_difference(recorded, dry, equal),
         allocations_equal=allocations[0] == allocations[1],
         segments_equal=segments_equal,
+        reserved_peak=reserved_peak(dry_segments) - reserved_peak(recorded_segments),
         address_agreement=address_agreement(recorded_events, dry_events),
         blocks_equal=blocks_equal,
     )

@@ -52,7 +52,8 @@ class Recording:
     batch_sizes: tuple  # of each step
     cap_mib: int  # 0: none
     expandable: bool
-    other_procedure: bool  # recorded by other steps than those of peers.py: no marks
+    other_procedure: bool  # recorded by other steps than the three of peers.py, with TF32 as PyTorch sets it: no marks
+    steps_known: bool  # which steps they were
     events: list
     marks: list
 
@@ -102,6 +103,7 @@ def read_recording(path: pathlib.Path) -> Recording:
         cap_mib=int(parts["cap"] or 0),
         expandable=parts["expandable"] is not None,
         other_procedure=not marks,
+        steps_known=bool(marks) or parts["model"] in GROWING or parts["model"].startswith(WHOLE_KINDS),
         events=events,
         marks=marks,
     )

@@ -41,7 +41,6 @@ def parse_arguments():
     parser.add_argument("--peers", required=True, type=pathlib.Path, help="peers.py")
     parser.add_argument("--python", default=python_models.default_python(), help="a Python with torch; default: that of scripts/test")
     parser.add_argument("--site", default=python_models.default_site(), help="a folder with timm; default: that of scripts/test")
-    parser.add_argument("--seed", default="0", help="passed on to dry-run")
     return parser.parse_args()
 
 
@@ -49,7 +48,7 @@ def run(batch, expandable, arguments):
     environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
     environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True" if expandable else ""
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [arguments.site, environment.get("PYTHONPATH", "")]))
-    command = [str(arguments.program), "dry-run", "--card", "h200", "--seed", arguments.seed, "--", arguments.python, "-c", STEPS]
+    command = [str(arguments.program), "dry-run", "--card", "h200", "--", arguments.python, "-c", STEPS]
     command += [str(arguments.peers), KIND, str(batch), str(CAP_MIB)]
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 

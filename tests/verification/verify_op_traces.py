@@ -94,7 +94,7 @@ def run_dry(binary, parts, arguments, folder):
     environment.pop("TF32", None)
     if parts["tf32"]:
         environment["TF32"] = "1"
-    command = [str(arguments.program), "dry-run", "--card", arguments.card, "--seed", "0", "--report", str(folder / "report.json"), "--"]
+    command = [str(arguments.program), "dry-run", "--card", arguments.card, "--report", str(folder / "report.json"), "--"]
     command += [str(binary), parts["model"], parts["batch"], str(STEPS), parts["precision"] or "no", str(out)]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)
     peaks = PEAKS.findall(ran.stdout)

@@ -55,7 +55,7 @@ def parse_arguments():
     )
     parser.add_argument("--only", default="*", help="recordings whose name matches, with commas between: 'swin-*,gpt2-b4'")
     parser.add_argument("--card", default="h200", help="default h200, on which the recordings were made")
-    parser.add_argument("--seed", default="0", help="passed on to dry-run")
+    parser.add_argument("--seed", help="passed on to dry-run; default its own")
     parser.add_argument(
         "--seeds", type=int, default=0, metavar="N", help="where only addresses differ, try seeds 1 to N, too"
     )
@@ -83,7 +83,7 @@ def check_recipe(recording, peers: pathlib.Path):
         raise UnknownRecording(f"peers.py has no steps with '{unknown[0]}'")
 
 
-def run_dry(recording, arguments, seed: str, folder: pathlib.Path):
+def run_dry(recording, arguments, seed, folder: pathlib.Path):
     history, report, questions = folder / "history.pkl", folder / "report.json", folder / "questions.txt"
     for file in (history, report, questions):
         file.unlink(missing_ok=True)
@@ -93,7 +93,8 @@ def run_dry(recording, arguments, seed: str, folder: pathlib.Path):
     if arguments.site:
         environment["PYTHONPATH"] = arguments.site + os.pathsep + environment.get("PYTHONPATH", "")
     steps = json.dumps([recording.kind, recording.batch_size, str(history), recording.cap_mib, 3])
-    command = [str(arguments.program), "dry-run", "--card", arguments.card, "--seed", seed, "--report", str(report)]
+    command = [str(arguments.program), "dry-run", "--card", arguments.card, "--report", str(report)]
+    command += ["--seed", seed] if seed else []
     command += arguments.dry_run_option + ["--", arguments.python]
     if recording.other_procedure:
         sizes = ",".join(map(str, recording.batch_sizes))
@@ -121,7 +122,7 @@ def compare_one(recording, arguments, seed, folder):
         dry_marks,
         questions=asked,
         counts=recording.kind in DETECTORS,
-        other_steps=recording.other_procedure,
+        other_steps=not recording.steps_known,
     )
     if found.cause == comparison.FREE_ORDER and comparison.is_drawn(dry_events, run_dry(recording, arguments, seed, folder)[0]):
         found.cause = comparison.DRAWN_FREE_ORDER
@@ -134,7 +135,7 @@ def mib(count: int) -> str:
 
 def tell_marks(found, recording) -> str:
     if recording.other_procedure:
-        return "no marks"
+        return "no marks, reserved peak " + (mib(found.reserved_peak) if found.reserved_peak else "=")
     unequal = [mark for mark in found.marks if mark[1:] != (0, 0, 0)]
     text = f"{len(found.marks) - len(unequal)}/{len(recording.marks)}"
     if unequal:
@@ -156,7 +157,7 @@ def spread_over_seeds(recording, arguments, folder) -> str:
     exact, reserved = [], []
     for seed in range(1, arguments.seeds + 1):
         found, _ = compare_one(recording, arguments, str(seed), folder)
-        reserved.append(max((mark[2] for mark in found.marks), key=abs, default=0))
+        reserved.append(max((mark[2] for mark in found.marks), key=abs, default=found.reserved_peak))
         if found.exact:
             exact.append(seed)
     return f"seeds 1 to {arguments.seeds}: exact with {exact or 'none'}; reserved peak {min(reserved):+d} to {max(reserved):+d} bytes"
