@@ -56,21 +56,20 @@ std::optional<BatchedQuestion> split_batch(std::string_view question) {
 }
 
 /// Note [Batch sizes that nobody asked about]
-/// Each of the H200 table's questions was left out in turn and answered from the rest of the table. Of those for which the two
-/// sizes next to it gave an answer by the rule below, equal to the card's were, forward / backward data / backward filter:
-/// float without TF32 99, 100, 96 of 100; float with TF32 65, 71, 53; half and bfloat16 77, 77, 55. cuDNN's plan without a
-/// driver: 89 of 100, 39, 42. On a straight line float without TF32 is worse off (82) than with the plan.
-std::optional<std::int64_t> on_line(std::int64_t at, std::pair<std::int64_t, std::int64_t> low,
-                                    std::pair<std::int64_t, std::int64_t> high, bool only_level) {
+/// Two batch sizes that a table has, next to the one that is asked about, tell the workspace if both say the same. Otherwise, if
+/// both are small, they come from two kernels with a fixed need: between the two the larger size's, outside the nearer one's. Large
+/// ones are copies and tiles of the tensors, and grow with the batch: the straight line, if it gives whole bytes. Where one of the
+/// two needs nothing, they are of different kinds, and nothing is said. libraries/README.md says how often this is right.
+std::optional<std::int64_t> between(std::int64_t at, std::pair<std::int64_t, std::int64_t> low,
+                                    std::pair<std::int64_t, std::int64_t> high) {
+  constexpr std::int64_t kSmall = 4096;
   if (low.second == high.second) return low.second;
+  if (std::max(low.second, high.second) < kSmall) return at < low.first ? low.second : high.second;
+  if (low.second == 0 || high.second == 0) return std::nullopt;
   auto const rise = (high.second - low.second) * (at - low.first);
-  if (only_level || rise % (high.first - low.first) != 0) return std::nullopt;
+  if (rise % (high.first - low.first) != 0) return std::nullopt;
   auto const bytes = low.second + rise / (high.first - low.first);
   return bytes >= 0 ? std::make_optional(bytes) : std::nullopt;
-}
-
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
 }  // namespace
@@ -120,7 +119,7 @@ std::optional<std::int64_t> ConvolutionTable::find_near(std::string const& quest
   // Far from what was asked other plans win: a line through one and two images says nothing of two thousand regions.
   constexpr std::int64_t kFar = 2;
   if (split->batch > kFar * sizes.rbegin()->first || kFar * split->batch < sizes.begin()->first) return std::nullopt;
-  return on_line(split->batch, *std::prev(high), *high, ends_with(question, " fp32"));
+  return between(split->batch, *std::prev(high), *high);
 }
 
 std::string ConvolutionTable::header_value(std::string_view text, std::string_view key) {

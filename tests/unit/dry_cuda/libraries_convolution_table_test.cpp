@@ -81,21 +81,23 @@ TEST(ConvolutionTable, AnswersOtherBatchSizesFromThoseNextToThem) {
   };
   ConvolutionTable table;
   EXPECT_EQ(table.find_near(at(16, "any")), std::nullopt);
-  table.add(at(16, "any") + " 1600 7\n");
+  table.add(at(16, "any") + " 16000 7\n");
   EXPECT_EQ(table.find_near(at(20, "any")), std::nullopt);
-  table.add(at(32, "any") + " 3200\n" + at(64, "any") + " 3200\n");
-  EXPECT_EQ(table.find_near(at(20, "any")), 2000);
-  EXPECT_EQ(table.find_near(at(48, "any")), 3200);
-  EXPECT_EQ(table.find_near(at(96, "any")), 3200);
-  EXPECT_EQ(table.find_near(at(8, "any")), 800);
+  table.add(at(32, "any") + " 32000\n" + at(64, "any") + " 32000\n");
+  EXPECT_EQ(table.find_near(at(20, "any")), 20000);
+  EXPECT_EQ(table.find_near(at(48, "any")), 32000);
+  EXPECT_EQ(table.find_near(at(96, "any")), 32000);
+  EXPECT_EQ(table.find_near(at(8, "any")), 8000);
   EXPECT_EQ(table.find_near(at(4, "any")), std::nullopt) << "too far from what is known";
   EXPECT_EQ(table.find_near(at(200, "any")), std::nullopt);
   EXPECT_EQ(table.find_near(at(20, "tf32")), std::nullopt);
-  table.add(at(16, "fp32") + " 5\n" + at(32, "fp32") + " 5\n" + at(64, "fp32") + " 37\n");
-  EXPECT_EQ(table.find_near(at(17, "fp32")), 5);
-  EXPECT_EQ(table.find_near(at(48, "fp32")), std::nullopt) << "a slope says little without TF32";
-  table.add(at(1, "tf32") + " 10\n" + at(4, "tf32") + " 20\n");
+  table.add(at(16, "fp32") + " 0\n" + at(32, "fp32") + " 400\n" + at(64, "fp32") + " 64000\n");
+  EXPECT_EQ(table.find_near(at(17, "fp32")), 400) << "small ones do not grow";
+  EXPECT_EQ(table.find_near(at(8, "fp32")), 0);
+  EXPECT_EQ(table.find_near(at(48, "fp32")), 32200);
+  table.add(at(1, "tf32") + " 10000\n" + at(4, "tf32") + " 20000\n" + at(8, "tf32") + " 0\n");
   EXPECT_EQ(table.find_near(at(2, "tf32")), std::nullopt) << "no whole number of bytes";
+  EXPECT_EQ(table.find_near(at(6, "tf32")), std::nullopt) << "nothing and something are different plans";
 }
 
 TEST(ConvolutionTable, BelievesTheLaterLine) {
