@@ -10,8 +10,8 @@ namespace {
 
 maxbatch::PreparedStep make_my_net(torch::Device device, maxbatch::Recipe const& recipe) {
   if (recipe.optimizer != maxbatch::OptimizerKind::adamw || recipe.precision != maxbatch::Precision::fp32 ||
-      recipe.accumulation != 1) {
-    throw maxbatch::InvalidArgument("my_net trains with adamw, in fp32, without accumulation");
+      recipe.accumulation != 1 || recipe.sequence_length || recipe.checkpoint || recipe.channels_last) {
+    throw maxbatch::InvalidArgument("my_net trains with adamw, in fp32, without accumulation or anything else");
   }
   torch::nn::Sequential model(torch::nn::Conv2d(3, 16, 3), torch::nn::ReLU(), torch::nn::AdaptiveAvgPool2d(1),
                               torch::nn::Flatten(), torch::nn::Linear(16, 10));

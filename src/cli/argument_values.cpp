@@ -71,7 +71,7 @@ std::string read_name(std::string const& option, std::string const& text, std::v
 }
 
 OptimizerKind read_optimizer(std::string const& option, std::string const& text) {
-  return *parse_optimizer(read_name(option, text, {"adamw", "sgd"}));
+  return *parse_optimizer(read_name(option, text, optimizer_names()));
 }
 
 Precision read_precision(std::string const& option, std::string const& text) {

@@ -32,6 +32,7 @@ using Command = std::function<ExitCode(Surroundings const&)>;
 void add_find_command(CLI::App& app, Command& chosen);
 void add_find_image_command(CLI::App& app, Command& chosen);
 void add_table_command(CLI::App& app, Command& chosen);
+void add_bench_command(CLI::App& app, Command& chosen);
 void add_models_command(CLI::App& app, Command& chosen);
 void add_predict_command(CLI::App& app, Command& chosen);
 void add_dry_run_command(CLI::App& app, Command& chosen);

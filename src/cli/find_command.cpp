@@ -2,6 +2,7 @@
 #include "command.hpp"
 #include "device_selection.hpp"
 #include "run_search.hpp"
+#include "script_arguments.hpp"
 #include "usage_error.hpp"
 #include <maxbatch/report/result_json.hpp>
 #include <maxbatch/report/result_table.hpp>
@@ -20,6 +21,7 @@ struct FindArguments {
   std::string model;
   std::optional<Bytes> budget;
   std::string record;  // a file; empty: none
+  ScriptArguments script;
   SearchArguments search;
 };
 
@@ -58,7 +60,7 @@ void record(FindArguments const& arguments, ModelFactory const& model, FinderRes
 }
 
 ExitCode find(FindArguments const& arguments, Surroundings const& surroundings) {
-  auto const& model = surroundings.models.at(arguments.model);
+  auto const model = chosen_model(arguments.model, arguments.script, surroundings.models);
   check_together(arguments.search);
   check_record(arguments);
   auto const result = run_search(model, arguments.search, arguments.budget, "", surroundings);
@@ -75,9 +77,9 @@ void add_find_command(CLI::App& app, Command& chosen) {
   auto* const command = app.add_subcommand("find", "The largest batch of one model, with its proof");
   auto const arguments = std::make_shared<FindArguments>();
   command->add_option("--model", arguments->model, "a name that `maxbatch models` lists")
-      ->required()
       ->type_name("NAME")
       ->group("Where");
+  add_script_options(*command, arguments->script);
   command
       ->add_option_function<std::string>(
           "--budget",
@@ -100,6 +102,8 @@ void add_find_command(CLI::App& app, Command& chosen) {
       "  maxbatch find --model small_cnn --budget 64MiB --headroom 4MiB --multiple-of 8\n"
       "  maxbatch find --model small_transformer --budget 256MiB --effective-batch 96 --format json\n"
       "  maxbatch find --model small_cnn --budget 1GiB --image-size 64x64 --max-seconds 20\n"
+      "  maxbatch find --script net.pt --input-shape N,3,224,224 --device rtx-4090\n"
+      "  maxbatch find --model gpt2 --sequence-length 512 --precision bf16 --checkpoint --device h200\n"
       "  maxbatch find --model small_cnn --device cuda:0 --budget 10700MiB --record trace.csv.gz\n\n"
       "Exit codes: 0 an answer with its proof, 1 the step failed for another reason than memory,\n"
       "2 bad usage, 3 nothing fits, 4 stopped early (best so far is printed).");

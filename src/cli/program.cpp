@@ -5,6 +5,7 @@
 #include "run_search.hpp"
 #include "usage_error.hpp"
 #include <maxbatch/cli/program.hpp>
+#include <maxbatch/models/script_module.hpp>
 #include <maxbatch/report/version.hpp>
 #include <maxbatch/search/errors.hpp>
 #include <maxbatch/training/child_process_runner.hpp>
@@ -31,6 +32,7 @@ constexpr char const* kFooter =
     "  maxbatch find --model small_cnn --budget 64MiB   the largest batch, and what stops the next one\n"
     "  maxbatch find --model small_cnn --budget 64MiB --format json | jq .largest_batch_size\n"
     "  maxbatch table                                   every model under a row of budgets\n"
+    "  maxbatch bench --model swin_t --device cuda:0    images a second, at sizes where it matters\n"
     "  maxbatch cards 2080                              the cards that are known, with the source of each figure\n"
     "  maxbatch replay snapshot.pickle --card rtx-4090  whether a recorded program would have fitted there\n"
     "  maxbatch find --help                             all options of a command\n\n"
@@ -124,7 +126,7 @@ std::vector<std::string> take_program(int& argc, char const* const* argv) {
 
 int run(int argc, char const* const* argv, models::ModelRegistry const& models, std::ostream& out, std::ostream& err,
         StatusStream::Kind kind) {
-  answer_if_child(models.all());
+  answer_if_child(models.all(), maxbatch::models::script_model_named);
   auto const program = take_program(argc, argv);
   CLI::App app("The largest batch that a training step can run under a memory budget, with its proof.", "maxbatch");
   app.footer(kFooter);
@@ -138,6 +140,7 @@ int run(int argc, char const* const* argv, models::ModelRegistry const& models, 
   add_find_command(app, command);
   add_find_image_command(app, command);
   add_table_command(app, command);
+  add_bench_command(app, command);
   add_models_command(app, command);
   add_predict_command(app, command);
   add_cards_command(app, command);
@@ -159,7 +162,7 @@ int run(int argc, char const* const* argv, models::ModelRegistry const& models, 
   } catch (CLI::ParseError const& error) {
     return say_bad_usage(err, complaint(app, error));
   } catch (UsageError const& error) { return say_bad_usage(err, error.what()); }
-  if (!command) { return say_bad_usage(err, "give a command: find, table, models, cards, replay or trace"); }
+  if (!command) { return say_bad_usage(err, "give a command: find, table, bench, models, cards, replay or trace"); }
 
   StatusStream status(err, kind);
   Log log(common.log_level, [&status](std::string_view line) { status.write_line(line); });

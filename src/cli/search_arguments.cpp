@@ -39,12 +39,14 @@ void add_recipe_options(CLI::App& command, SearchArguments& arguments) {
   add_value(
       command, "--optimizer", "NAME",
       [&](std::string const& text) { recipe.optimizer = read_optimizer("--optimizer", text); },
-      "adamw or sgd (with momentum); default adamw")
+      "adamw or sgd (with momentum): LibTorch's own, a parameter at a time; each also -foreach (all parameters at "
+      "once, "
+      "with temporaries as large as they are) and -fused (one kernel a step, no temporaries); default adamw")
       ->group(group);
   add_value(
       command, "--precision", "NAME",
       [&](std::string const& text) { recipe.precision = read_precision("--precision", text); },
-      "fp32, or bf16 by autocast; default fp32. tf32 needs a cuda device, fp16 a later version")
+      "fp32; bf16 or fp16 by autocast, fp16 with a gradient scaler; tf32 on a cuda device; default fp32")
       ->group(group);
   add_value(
       command, "--accumulation", "N",
@@ -58,6 +60,17 @@ void add_recipe_options(CLI::App& command, SearchArguments& arguments) {
       command, "--image-size", "HxW",
       [&](std::string const& text) { recipe.image_size = read_image_size("--image-size", text); },
       "pixels, such as 64x64; default the model's own")
+      ->group(group);
+  add_count(command, "--sequence-length", recipe.sequence_length, 1,
+            "tokens in each sample of a language model; default the model's own")
+      ->group(group);
+  command
+      .add_flag("--checkpoint", recipe.checkpoint,
+                "blocks keep their inputs only and run again in the backward pass: less memory, more time")
+      ->group(group);
+  command
+      .add_flag("--channels-last", recipe.channels_last,
+                "convolutions and images laid out as height, width, channels: faster for many convolutional models")
       ->group(group);
   add_value(
       command, "--order", "MODES",
@@ -177,6 +190,7 @@ ReportSubject subject_for(ModelFactory const& model, SearchArguments const& argu
   subject.card = read_device(arguments.device).card;
   subject.recipe = recipe_for(arguments);
   if (!subject.recipe.image_size) { subject.recipe.image_size = model.image_size; }
+  if (!subject.recipe.sequence_length) { subject.recipe.sequence_length = model.sequence_length; }
   subject.effective_batch = arguments.effective_batch;
   return subject;
 }

@@ -2,6 +2,7 @@
 #include "card_rows.hpp"
 #include "command.hpp"
 #include "run_search.hpp"
+#include "script_arguments.hpp"
 #include "stop_signal.hpp"
 #include "usage_error.hpp"
 #include <maxbatch/report/result_json.hpp>
@@ -29,6 +30,7 @@ struct TableArguments {
   std::vector<std::string> models;  // empty: all
   std::vector<Card> cards;          // empty: this machine's cpu under the budgets
   std::vector<Bytes> budgets;
+  ScriptArguments script;
   SearchArguments search;
 };
 
@@ -95,6 +97,7 @@ std::vector<ModelFactory> models_by_default(std::vector<ModelFactory> models, Ta
 ExitCode table(TableArguments const& arguments, Surroundings const& surroundings) {
   std::vector<ModelFactory> models;
   for (auto const& name : arguments.models) { models.push_back(surroundings.models.at(name)); }
+  if (auto const script = script_model(arguments.script)) { models.push_back(*script); }
   if (models.empty()) { models = models_by_default(surroundings.models.all(), arguments); }
   check_together(arguments.search);
 
@@ -139,6 +142,7 @@ void add_table_command(CLI::App& app, Command& chosen) {
           "amounts of memory, with commas between them; default 16MiB,32MiB,64MiB")
       ->type_name("BYTES")
       ->group("Where");
+  add_script_options(*command, arguments->script);
   add_search_options(*command, arguments->search);
   command->footer(
       "BYTES is a number with a unit: 64MiB, 1.5GiB, 12GB (decimal); without one it is bytes.\n"

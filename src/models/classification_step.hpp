@@ -18,11 +18,7 @@ struct Classifier {
   std::int64_t classes = 0;
 };
 
-/// A step that trains with cross-entropy, or evaluates, as the trial's mode says.
-///
-/// train: gradients set to none, then `recipe.accumulation` times inputs (setup), forward and backward, then the
-/// optimizer. evaluate: inputs (setup) and forward without gradients (evaluation); optimizer state and gradients of an
-/// earlier training step stay resident, as they do when a program validates in the middle of training.
+/// A step that trains with cross-entropy on random classes: see prepare_training_step.
 PreparedStep prepare_classification_step(Classifier classifier, Recipe const& recipe);
 
 }  // namespace maxbatch::models

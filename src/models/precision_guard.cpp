@@ -10,8 +10,11 @@ PrecisionGuard::PrecisionGuard(Precision precision, c10::Device device)
       autocast_before_(at::autocast::is_autocast_enabled(device_type_)),
       dtype_before_(at::autocast::get_autocast_dtype(device_type_)) {
   at::autocast::increment_nesting();
-  at::autocast::set_autocast_enabled(device_type_, precision == Precision::bf16);
-  if (precision == Precision::bf16) { at::autocast::set_autocast_dtype(device_type_, at::kBFloat16); }
+  auto const is_half = precision == Precision::bf16 || precision == Precision::fp16;
+  at::autocast::set_autocast_enabled(device_type_, is_half);
+  if (is_half) {
+    at::autocast::set_autocast_dtype(device_type_, precision == Precision::bf16 ? at::kBFloat16 : at::kHalf);
+  }
   if (device.is_cuda()) {
     auto& context = at::globalContext();
     tf32_matmul_before_ = context.allowTF32CuBLAS();

@@ -7,7 +7,7 @@
 
 namespace maxbatch::models {
 
-/// Runs what follows in a precision, until destruction: bf16 by autocast, tf32 by LibTorch's flags, fp32 with neither.
+/// Runs what follows in a precision, until destruction: bf16 and fp16 by autocast, tf32 by LibTorch's flags, fp32 with neither.
 /// Like Python's `torch.autocast`, the cast weights that autocast caches are dropped at the end of the outermost guard:
 /// they are memory that must not outlive the step, on the way out of an exception either.
 /// Threads: autocast is per thread, the TF32 flags are the process's.

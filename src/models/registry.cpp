@@ -1,8 +1,10 @@
 #include "nearest_name.hpp"
+#include <maxbatch/models/gpt2.hpp>
 #include <maxbatch/models/registry.hpp>
 #include <maxbatch/models/small_cnn.hpp>
 #include <maxbatch/models/small_transformer.hpp>
 #include <maxbatch/models/swin_transformer.hpp>
+#include <maxbatch/models/vision_transformer.hpp>
 #include <maxbatch/search/errors.hpp>
 
 #include <algorithm>
@@ -16,6 +18,8 @@ ModelRegistry ModelRegistry::built_in() {
   registry.add(small_cnn());
   registry.add(small_transformer());
   for (auto& factory : swin_factories()) { registry.add(std::move(factory)); }
+  for (auto& factory : vision_transformer_factories()) { registry.add(std::move(factory)); }
+  for (auto& factory : gpt2_factories()) { registry.add(std::move(factory)); }
   return registry;
 }
 

@@ -38,7 +38,10 @@ struct SmallCnn : torch::nn::Module {
 };
 
 PreparedStep make_small_cnn(c10::Device device, Recipe const& recipe) {
-  check_recipe(kName, recipe, device, kSmallestSide);
+  RecipeAbilities abilities;
+  abilities.smallest_side = kSmallestSide;
+  abilities.channels_last = true;
+  check_recipe(kName, recipe, device, abilities);
   auto const network = std::make_shared<SmallCnn>();
   network->to(device);
   Classifier classifier;

@@ -40,7 +40,8 @@ std::string shape_of(at::Tensor const& tensor) {
 
 bool is_derived(std::string const& name, std::vector<std::string> const& derived) {
   auto const last_part = name.substr(name.rfind('.') + 1);  // npos + 1 is 0: the whole name
-  return std::find(derived.begin(), derived.end(), last_part) != derived.end();
+  return std::any_of(derived.begin(), derived.end(),
+                     [&](std::string const& one) { return one == last_part || one == name; });
 }
 
 }  // namespace

@@ -10,7 +10,11 @@ namespace maxbatch::models {
 namespace {
 
 PreparedStep make_swin(std::string const& name, SwinOptions options, c10::Device device, Recipe const& recipe) {
-  check_recipe(name, recipe, device, options.patch_size);
+  RecipeAbilities abilities;
+  abilities.smallest_side = options.patch_size;
+  abilities.checkpoint = true;
+  check_recipe(name, recipe, device, abilities);
+  options.checkpoint = recipe.checkpoint;
   options.image_size = recipe.image_size.value_or(options.image_size);
   auto const network = std::make_shared<SwinTransformer>(options, device);
   Classifier classifier;

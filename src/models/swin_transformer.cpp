@@ -4,6 +4,7 @@
 #include <maxbatch/models/state_dict.hpp>
 #include <maxbatch/models/swin_transformer.hpp>
 #include <maxbatch/search/errors.hpp>
+#include <maxbatch/training/checkpoint.hpp>
 
 #include <ATen/autocast_mode.h>
 #include <torch/torch.h>
@@ -75,7 +76,7 @@ struct SwinPatchEmbed : torch::nn::Module {
     weight = proj->register_parameter(
         "weight", at::empty({channels, kImageChannels, side, side}, device).uniform_(-bound, bound));
     bias = proj->register_parameter("bias", at::empty({channels}, device).uniform_(-bound, bound));
-    norm = register_module("norm", std::make_shared<SwinNorm>(channels, device));
+    norm = register_module("norm", std::make_shared<TimmNorm>(channels, device));
   }
 
   at::Tensor forward(at::Tensor const& images) const {
@@ -91,7 +92,7 @@ struct SwinPatchEmbed : torch::nn::Module {
 
   std::int64_t side;
   std::shared_ptr<torch::nn::Module> proj;
-  std::shared_ptr<SwinNorm> norm;
+  std::shared_ptr<TimmNorm> norm;
   at::Tensor weight;
   at::Tensor bias;
 };
@@ -99,8 +100,8 @@ struct SwinPatchEmbed : torch::nn::Module {
 /// Four neighbours become one token of twice the channels.
 struct SwinPatchMerging : torch::nn::Module {
   SwinPatchMerging(std::int64_t channels, c10::Device device) {
-    norm = register_module("norm", std::make_shared<SwinNorm>(4 * channels, device));
-    reduction = register_module("reduction", std::make_shared<SwinLinear>(4 * channels, 2 * channels, false, device));
+    norm = register_module("norm", std::make_shared<TimmNorm>(4 * channels, device));
+    reduction = register_module("reduction", std::make_shared<TimmLinear>(4 * channels, 2 * channels, false, device));
   }
 
   at::Tensor forward(at::Tensor x) const {
@@ -112,14 +113,24 @@ struct SwinPatchMerging : torch::nn::Module {
     return norm_linear(neighbours, norm->weight, norm->bias, reduction->weight);
   }
 
-  std::shared_ptr<SwinNorm> norm;
-  std::shared_ptr<SwinLinear> reduction;
+  std::shared_ptr<TimmNorm> norm;
+  std::shared_ptr<TimmLinear> reduction;
 };
 
 struct SwinStage : torch::nn::Module {
   std::shared_ptr<SwinPatchMerging> downsample;  ///< none in the first stage
   std::vector<std::shared_ptr<SwinBlock>> blocks;
 };
+
+at::Tensor run_block(std::shared_ptr<SwinBlock> const& block, at::Tensor x, at::Tensor const& attention_factor,
+                     at::Tensor const& mlp_factor, bool checkpointed) {
+  if (!checkpointed) { return block->forward(std::move(x), attention_factor, mlp_factor); }
+  return checkpoint(
+      [block, attention_factor, mlp_factor](std::vector<at::Tensor> const& inputs) {
+        return block->forward(inputs[0], attention_factor, mlp_factor);
+      },
+      {std::move(x)}, block->parameters());
+}
 
 std::shared_ptr<SwinStage> make_stage(SwinOptions const& options, std::size_t index, WindowGrid::Pair map,
                                       c10::Device device) {
@@ -184,8 +195,8 @@ SwinOptions for_384(SwinOptions options) {
 struct SwinTransformer::Parts {
   std::shared_ptr<SwinPatchEmbed> patch_embed;
   std::vector<std::shared_ptr<SwinStage>> stages;
-  std::shared_ptr<SwinNorm> norm;
-  std::shared_ptr<SwinLinear> classify;
+  std::shared_ptr<TimmNorm> norm;
+  std::shared_ptr<TimmLinear> classify;
   std::vector<bool> drops;  ///< per block
   at::Tensor keep;          ///< see DropPathPlan
 };
@@ -203,9 +214,9 @@ SwinTransformer::SwinTransformer(SwinOptions const& options, c10::Device device)
     parts.stages.push_back(layers->register_module(std::to_string(i), make_stage(options_, i, map, device)));
   }
   auto const channels = options_.width << (options_.depths.size() - 1);
-  parts.norm = register_module("norm", std::make_shared<SwinNorm>(channels, device));
+  parts.norm = register_module("norm", std::make_shared<TimmNorm>(channels, device));
   auto const head = register_module("head", std::make_shared<torch::nn::Module>());
-  parts.classify = head->register_module("fc", std::make_shared<SwinLinear>(channels, options_.classes, true, device));
+  parts.classify = head->register_module("fc", std::make_shared<TimmLinear>(channels, options_.classes, true, device));
   DropPathPlan const plan(options_);
   parts.drops = plan.drops;
   if (plan.keep.defined()) { parts.keep = register_buffer("drop_path_keep", plan.keep.to(device)); }
@@ -236,10 +247,10 @@ at::Tensor SwinTransformer::forward(at::Tensor const& images) {
     if (stage->downsample) { x = stage->downsample->forward(x); }
     for (auto const& block : stage->blocks) {
       if (!factors.empty() && parts.drops[block_index]) {
-        x = block->forward(std::move(x), factors[factor_index], factors[factor_index + 1]);
+        x = run_block(block, std::move(x), factors[factor_index], factors[factor_index + 1], options_.checkpoint);
         factor_index += 2;
       } else {
-        x = block->forward(std::move(x), keep_all, keep_all);
+        x = run_block(block, std::move(x), keep_all, keep_all, options_.checkpoint);
       }
       ++block_index;
     }

@@ -1,3 +1,4 @@
+#include "recipe_text.hpp"
 #include "text_table.hpp"
 #include <maxbatch/report/result_table.hpp>
 
@@ -28,16 +29,6 @@ std::string text_of(std::optional<std::int64_t> value) { return value ? std::to_
 std::string list_of(std::vector<std::int64_t> const& values) {
   std::string text;
   for (auto const value : values) { text += (text.empty() ? "" : ", ") + std::to_string(value); }
-  return text;
-}
-
-std::string text_of(Recipe const& recipe) {
-  auto text = std::string(to_string(recipe.optimizer)) + ", " + std::string(to_string(recipe.precision));
-  if (recipe.image_size) {
-    text +=
-        ", " + std::to_string(recipe.image_size->height) + "x" + std::to_string(recipe.image_size->width) + " images";
-  }
-  if (recipe.accumulation > 1) { text += ", " + std::to_string(recipe.accumulation) + " micro-batches a step"; }
   return text;
 }
 
@@ -96,7 +87,7 @@ std::string stop_of(SearchResult const& search) {
 
 std::string to_text(FinderResult const& result, ReportSubject const& subject) {
   auto const& search = result.search;
-  auto text = wrap(subject.model + ": " + text_of(subject.recipe) + "; on " + result.device.name + ", " +
+  auto text = wrap(subject.model + ": " + report::recipe_text(subject.recipe) + "; on " + result.device.name + ", " +
                        to_string(whole_budget(result)) +
                        (result.headroom > Bytes{0} ? ", of which " + to_string(result.headroom) + " is kept free" : ""),
                    kWidth);

@@ -8,6 +8,7 @@
 #include <maxbatch/training/max_batch_finder.hpp>
 
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -19,9 +20,12 @@ using detail::Json;
 /// The runner has gone, or wants no more of this search: the search unwinds.
 struct TalkIsOver {};
 
+using ModelMaker = std::function<std::optional<ModelFactory>(std::string const& name)>;
+
 class TrialServer {
  public:
-  TrialServer(int channel, std::vector<ModelFactory> const& models) : channel_(channel), models_(models) {}
+  TrialServer(int channel, std::vector<ModelFactory> const& models, ModelMaker const& other_model)
+      : channel_(channel), models_(models), other_model_(other_model) {}
 
   /// One search after another, until nobody asks any more.
   void serve() {
@@ -41,7 +45,7 @@ class TrialServer {
 
  private:
   void answer_search(detail::ChildOrder const& order) {
-    auto const& model = model_named(order.model);
+    auto const model = model_named(order.model);
     auto const device = device_named(order.device);
     if (order.budget) { device->set_budget(order.budget); }
     MaxBatchFinder finder(device, order.options);
@@ -80,11 +84,14 @@ class TrialServer {
     throw TalkIsOver{};
   }
 
-  ModelFactory const& model_named(std::string const& name) const {
+  ModelFactory model_named(std::string const& name) const {
     std::vector<std::string> names;
     for (auto const& model : models_) {
       if (model.name == name) { return model; }
       names.push_back(model.name);
+    }
+    if (other_model_) {
+      if (auto const other = other_model_(name)) { return *other; }
     }
     auto const nearest = detail::nearest_name(name, names);
     throw InvalidArgument("the child process knows no model '" + name + "'" +
@@ -117,15 +124,16 @@ class TrialServer {
   int channel_;
   std::string unread_;
   std::vector<ModelFactory> const& models_;
+  ModelMaker const& other_model_;
 };
 
 }  // namespace
 
-void answer_if_child(std::vector<ModelFactory> const& models) {
+void answer_if_child(std::vector<ModelFactory> const& models, ModelMaker const& other_model) {
   auto const channel = process::take_channel();
   if (channel < 0) { return; }
   try {
-    TrialServer(channel, models).serve();
+    TrialServer(channel, models, other_model).serve();
   } catch (TalkIsOver const&) {}
   std::_Exit(EXIT_SUCCESS);  // no destructor of the program may wait for a device that is gone
 }

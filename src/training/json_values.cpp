@@ -136,6 +136,9 @@ Json recipe_to_json(Recipe const& recipe) {
   json["precision"] = to_string(recipe.precision);
   json["accumulation"] = recipe.accumulation;
   json["image_size"] = recipe.image_size ? Json{recipe.image_size->height, recipe.image_size->width} : Json(nullptr);
+  json["sequence_length"] = or_null(recipe.sequence_length);
+  json["checkpoint"] = recipe.checkpoint;
+  json["channels_last"] = recipe.channels_last;
   return json;
 }
 
@@ -157,6 +160,9 @@ Recipe recipe_from(Json const& json) {
   if (auto const& size = json.at("image_size"); !size.is_null()) {
     recipe.image_size = ImageSize{size.at(0).get<std::int64_t>(), size.at(1).get<std::int64_t>()};
   }
+  recipe.sequence_length = optional_from<std::int64_t>(json.at("sequence_length"));
+  recipe.checkpoint = json.at("checkpoint").get<bool>();
+  recipe.channels_last = json.at("channels_last").get<bool>();
   return recipe;
 }
 

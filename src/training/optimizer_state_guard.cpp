@@ -1,6 +1,7 @@
 #include "state_guard_run_all.hpp"
 #include "state_guard_tensors.hpp"
 #include <maxbatch/search/errors.hpp>
+#include <maxbatch/training/multi_tensor_optimizers.hpp>
 #include <maxbatch/training/state_guard.hpp>
 
 #include <c10/util/Type.h>
@@ -70,12 +71,18 @@ Derived& typed(Base& object) {
                         " where " + c10::demangle(typeid(Derived).name()) + " belongs.");
 }
 
+/// Counters of FusedAdamW are right only once they are settled.
+void settle(optim::Optimizer const& optimizer) {
+  if (auto const* const fused = dynamic_cast<FusedAdamW const*>(&optimizer)) { fused->settle(); }
+}
+
 template <typename Options, typename ParamState>
 class OptimizerStateGuard final : public StateGuard {
  public:
   /// `owner` may be empty: then the caller keeps the optimizer alive.
   OptimizerStateGuard(optim::Optimizer& optimizer, std::shared_ptr<optim::Optimizer> owner)
       : optimizer_(optimizer), owner_(std::move(owner)), defaults_(typed<Options>(optimizer.defaults())) {
+    settle(optimizer_);
     for (auto& group : optimizer_.param_groups()) {
       groups_.push_back({group.params(), typed<Options>(group.options())});
     }
@@ -93,6 +100,7 @@ class OptimizerStateGuard final : public StateGuard {
 
   void restore_structure() override {
     detail::RunAll run;
+    run([this] { settle(optimizer_); });
     run([this] { erase_new_states(); });
     for (auto const& [key, saved] : states_) {
       run([this, key = key, &saved = saved] { restore_state(key, saved); });
@@ -209,8 +217,10 @@ std::unique_ptr<StateGuard> guard_if(optim::Optimizer& optimizer, std::shared_pt
 std::unique_ptr<StateGuard> make_guard(optim::Optimizer& optimizer, std::shared_ptr<optim::Optimizer> const& owner) {
   using namespace torch::optim;
   for (auto* const make :
-       {&guard_if<SGD, SGDOptions, SGDParamState>, &guard_if<Adam, AdamOptions, AdamParamState>,
-        &guard_if<AdamW, AdamWOptions, AdamWParamState>, &guard_if<RMSprop, RMSpropOptions, RMSpropParamState>,
+       {&guard_if<SGD, SGDOptions, SGDParamState>, &guard_if<ForeachSGD, SGDOptions, SGDParamState>,
+        &guard_if<FusedSGD, SGDOptions, SGDParamState>, &guard_if<Adam, AdamOptions, AdamParamState>,
+        &guard_if<AdamW, AdamWOptions, AdamWParamState>, &guard_if<ForeachAdamW, AdamWOptions, AdamWParamState>,
+        &guard_if<FusedAdamW, AdamWOptions, AdamWParamState>, &guard_if<RMSprop, RMSpropOptions, RMSpropParamState>,
         &guard_if<Adagrad, AdagradOptions, AdagradParamState>, &guard_if<LBFGS, LBFGSOptions, LBFGSParamState>}) {
     if (auto guard = make(optimizer, owner)) { return guard; }
   }

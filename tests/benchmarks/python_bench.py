@@ -52,7 +52,7 @@ def build(asked):
     if name == "gpt2":
         from transformers import GPT2Config, GPT2LMHeadModel
         kind = "sdpa" if fused else "eager"
-        return GPT2LMHeadModel(GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, attn_implementation=kind))
+        return GPT2LMHeadModel(GPT2Config(attn_implementation=kind))
     raise SystemExit(f"--model {asked.model}: not known here")
 
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <maxbatch/models/attention.hpp>
 #include <maxbatch/training/model_factory.hpp>
 
 #include <torch/nn/module.h>
@@ -10,12 +11,6 @@
 #include <vector>
 
 namespace maxbatch::models {
-
-/// How a window's attention is computed. The results are the same up to rounding; memory and speed are not.
-enum class Attention {
-  written_out,  ///< scores, softmax and product as tensors: what timm does unless it is told otherwise
-  fused         ///< LibTorch's scaled_dot_product_attention, which picks a fused kernel where it has one
-};
 
 /// A Swin Transformer; the defaults are those of Swin-T. Lists have an entry per stage.
 struct SwinOptions {
@@ -29,6 +24,7 @@ struct SwinOptions {
   std::int64_t mlp_ratio = 4;   ///< width of the perceptron in a block, in widths of the block
   double drop_path_rate = 0.1;  ///< of the last block, in [0, 1); the rates of the others grow from 0 to it
   Attention attention = Attention::written_out;
+  bool checkpoint = false;  ///< blocks keep their inputs only, and run again in the backward pass
 };
 
 SwinOptions swin_tiny_options();

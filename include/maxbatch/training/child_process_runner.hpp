@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -79,7 +80,9 @@ class ChildProcessRunner {
 };
 
 /// In a process that a ChildProcessRunner started: answers its questions and ends the process. In any other it returns at
-/// once. `models`: those that may be asked for, such as `models::ModelRegistry::built_in().all()`.
-void answer_if_child(std::vector<ModelFactory> const& models);
+/// once. `models`: those that may be asked for, such as `models::ModelRegistry::built_in().all()`. `other_model`: makes
+/// those that are not listed, such as `models::script_model_named`.
+void answer_if_child(std::vector<ModelFactory> const& models,
+                     std::function<std::optional<ModelFactory>(std::string const& name)> const& other_model = nullptr);
 
 }  // namespace maxbatch

@@ -28,6 +28,8 @@ struct ModelFactory {
   /// Throws: InvalidArgument, before anything is built, for a recipe that the model or the device cannot do.
   std::function<PreparedStep(c10::Device, Recipe const&)> make;
   std::optional<std::int64_t> parameters = std::nullopt;  ///< how many numbers are trained; none: not said
+  std::optional<std::int64_t> sequence_length =
+      std::nullopt;  ///< of a language model's samples, in tokens; none: no such
 };
 
 }  // namespace maxbatch

@@ -33,8 +33,8 @@ at::Tensor out_of_windows(at::Tensor const& windows, WindowGrid const& grid) {
 SwinAttention::SwinAttention(std::int64_t channels, std::int64_t heads_, WindowTables const& tables,
                              WindowGrid::Pair window, Attention kind_, c10::Device device)
     : heads(heads_), kind(kind_) {
-  qkv = register_module("qkv", std::make_shared<SwinLinear>(channels, 3 * channels, true, device));
-  proj = register_module("proj", std::make_shared<SwinLinear>(channels, channels, true, device));
+  qkv = register_module("qkv", std::make_shared<TimmLinear>(channels, 3 * channels, true, device));
+  proj = register_module("proj", std::make_shared<TimmLinear>(channels, channels, true, device));
   relative_position_bias_table =
       register_parameter("relative_position_bias_table",
                          at::empty({(2 * window[0] - 1) * (2 * window[1] - 1), heads}, device).normal_(0, 0.02));
@@ -52,16 +52,16 @@ at::Tensor SwinAttention::forward(at::Tensor const& x, WindowTables const& table
 }
 
 SwinMlp::SwinMlp(std::int64_t channels, std::int64_t hidden, c10::Device device) {
-  fc1 = register_module("fc1", std::make_shared<SwinLinear>(channels, hidden, true, device));
-  fc2 = register_module("fc2", std::make_shared<SwinLinear>(hidden, channels, true, device));
+  fc1 = register_module("fc1", std::make_shared<TimmLinear>(channels, hidden, true, device));
+  fc2 = register_module("fc2", std::make_shared<TimmLinear>(hidden, channels, true, device));
 }
 
 SwinBlock::SwinBlock(std::int64_t channels, std::int64_t heads, std::int64_t mlp_ratio, bool shifted,
                      WindowGrid const& grid, WindowTables const& tables, Attention kind, c10::Device device)
     : shifted_(shifted), grid_(grid), tables_(tables) {
-  norm1_ = register_module("norm1", std::make_shared<SwinNorm>(channels, device));
+  norm1_ = register_module("norm1", std::make_shared<TimmNorm>(channels, device));
   attn_ = register_module("attn", std::make_shared<SwinAttention>(channels, heads, tables, grid.window, kind, device));
-  norm2_ = register_module("norm2", std::make_shared<SwinNorm>(channels, device));
+  norm2_ = register_module("norm2", std::make_shared<TimmNorm>(channels, device));
   mlp_ = register_module("mlp", std::make_shared<SwinMlp>(channels, mlp_ratio * channels, device));
   if (grid.is_shifted()) {
     register_buffer("attn_mask", tables_.mask);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "layers.hpp"
+#include "../timm_layers.hpp"
 #include "window_grid.hpp"
 #include <maxbatch/models/swin_transformer.hpp>
 
@@ -17,8 +17,8 @@ struct SwinAttention : torch::nn::Module {
 
   std::int64_t heads;
   Attention kind;
-  std::shared_ptr<SwinLinear> qkv;
-  std::shared_ptr<SwinLinear> proj;
+  std::shared_ptr<TimmLinear> qkv;
+  std::shared_ptr<TimmLinear> proj;
   at::Tensor relative_position_bias_table;
 };
 
@@ -26,8 +26,8 @@ struct SwinMlp : torch::nn::Module {
   SwinMlp(std::int64_t channels, std::int64_t hidden, c10::Device device);
   at::Tensor forward(at::Tensor const& x) const { return fc2->forward(at::gelu(fc1->forward(x))); }
 
-  std::shared_ptr<SwinLinear> fc1;
-  std::shared_ptr<SwinLinear> fc2;
+  std::shared_ptr<TimmLinear> fc1;
+  std::shared_ptr<TimmLinear> fc2;
 };
 
 /// Attention in windows and a perceptron, each added to what came in.
@@ -44,9 +44,9 @@ struct SwinBlock : torch::nn::Module {
   bool shifted_;
   WindowGrid grid_;      ///< of the image size that the model was built for
   WindowTables tables_;  ///< of grid_
-  std::shared_ptr<SwinNorm> norm1_;
+  std::shared_ptr<TimmNorm> norm1_;
   std::shared_ptr<SwinAttention> attn_;
-  std::shared_ptr<SwinNorm> norm2_;
+  std::shared_ptr<TimmNorm> norm2_;
   std::shared_ptr<SwinMlp> mlp_;
 };
 

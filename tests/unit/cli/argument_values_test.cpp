@@ -52,7 +52,8 @@ TEST(ArgumentValues, AreRefusedWithTheValueAndWhatToDo) {
               "--image-size '" + std::string(text) + "' is not height x width in pixels, such as 64x64");
   }
   EXPECT_EQ(complaint_of([] { read_optimizer("--optimizer", "adamv"); }),
-            "--optimizer 'adamv' is not known; did you mean 'adamw'? Choose one of adamw, sgd");
+            "--optimizer 'adamv' is not known; did you mean 'adamw'? Choose one of adamw, "
+            "adamw-foreach, adamw-fused, sgd, sgd-foreach, sgd-fused");
   EXPECT_EQ(complaint_of([] { read_precision("--precision", "double"); }),
             "--precision 'double' is not known; choose one of fp32, tf32, bf16, fp16");
   EXPECT_EQ(complaint_of([] { read_order("--order", "train,"); }),

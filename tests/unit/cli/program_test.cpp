@@ -264,6 +264,36 @@ TEST_F(Program, Teaches) {
   EXPECT_THAT(run({"--version"}).out, StartsWith("maxbatch 0."));
 }
 
+TEST_F(Program, MeasuresSpeed) {
+  auto const session = run({"bench", "--model", "rows", "--device", "cpu", "--batches", "4,1,400", "--budget", "64KiB",
+                            "--round-seconds", "0.001", "--rounds", "3", "--format", "json"});
+  ASSERT_EQ(session.code, 0) << session.err;
+  auto const answer = json::parse(session.out);
+  EXPECT_EQ(answer["model"], "rows");
+  EXPECT_EQ(answer["recipe"]["optimizer"], "adamw");
+  ASSERT_EQ(answer["sizes"].size(), 3U);
+  auto const& four = answer["sizes"][1];
+  EXPECT_EQ(four["batch_size"], 4);
+  for (auto const* const kind : {"training", "inference"}) {
+    auto const& times = four[kind];
+    EXPECT_EQ(times["outcome"], "fits");
+    EXPECT_EQ(times["peak_allocated_bytes"], 4 * 4096);
+    EXPECT_EQ(times["rounds"], 3);
+    EXPECT_LE(times["fastest_seconds"], times["median_seconds"]);
+    EXPECT_LE(times["median_seconds"], times["slowest_seconds"]);
+    EXPECT_NEAR(times["samples_per_second"].get<double>(), 4 / times["median_seconds"].get<double>(), 1);
+  }
+  EXPECT_EQ(answer["sizes"][2]["training"]["outcome"], "out of memory");
+  EXPECT_EQ(answer["sizes"][2]["training"]["samples_per_second"], nullptr);
+  EXPECT_GT(answer["latency"]["median_seconds"], 0);
+
+  auto const text = run(
+      {"bench", "--model", "rows", "--device", "cpu", "--boundary", "--budget", "64KiB", "--round-seconds", "0.001"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(StartsWith("rows: adamw, fp32, 32x32 images; on cpu"), HasSubstr("images/s"),
+                              HasSubstr("latency of one image"), HasSubstr("   16  ")));
+}
+
 TEST_F(Program, LogsWhatItIsAskedTo) {
   EXPECT_THAT(find({"--max", "1", "-v"}).err, HasSubstr("info: searching for the largest batch of rows"));
   EXPECT_THAT(find({"--max", "1", "--log-level", "info"}).err, HasSubstr("info: searching"));
@@ -284,11 +314,20 @@ std::vector<std::string> find_with(std::vector<std::string> more) {
 // One test for all: a process of its own for each, as ctest runs tests, would load LibTorch forty times.
 TEST_F(Program, SaysWhatIsWrongInOneSentenceBeforeAnyWork) {
   std::vector<Mistake> const mistakes = {
-      Mistake{{}, "give a command: find, table, models, cards, replay or trace"},  //
+      Mistake{{}, "give a command: find, table, bench, models, cards, replay or trace"},  //
       Mistake{{"fnd"}, "'fnd' is not understood; did you mean 'find'?"},
       Mistake{find_with({"--bugdet", "1GiB"}), "'--bugdet' is not understood; did you mean '--budget'?"},
       Mistake{find_with({"--optimiser=sgd"}), "'--optimiser=sgd' is not understood; did you mean '--optimizer'?"},
-      Mistake{{"find", "--budget", "64KiB"}, "--model is required"},
+      Mistake{{"find", "--budget", "64KiB"}, "--model or --script is required"},
+      Mistake{find_with({"--script", "net.pt", "--input-shape", "N,3"}), "the script 'net.pt' cannot be read"},
+      Mistake{find_with({"--input-shape", "N,3"}), "--input-shape describes a script, and there is no --script"},
+      Mistake{{"find", "--script", "net.pt"}, "--script 'net.pt' needs --input-shape"},
+      Mistake{{"find", "--script", "net.pt", "--input-shape", "1,3"}, "it begins with N, the batch"},
+      Mistake{{"find", "--script", "net.pt", "--input-shape", "N,3,0"}, "size '0' is not a whole number"},
+      Mistake{{"find", "--script", "net.pt", "--input-shape", "N,3", "--loss", "nll"}, "--loss 'nll' is not known"},
+      Mistake{{"bench", "--model", "rows", "--device", "rtx-4090"}, "is a dry card, where nothing takes time"},
+      Mistake{{"bench", "--model", "rows", "--batches", "1,0"}, "--batches '0' is not a whole number"},
+      Mistake{{"bench", "--model", "rows", "--batches", "1", "--boundary"}, "--batches and --boundary"},
       Mistake{{"find", "--model", "row", "--budget", "64KiB"}, "there is no model 'row'; did you mean 'rows'?"},
       Mistake{{"table", "--models", "rows,net"}, "there is no model 'net'"},
       Mistake{find_with({"--device", "cuda:77"}), "--device 'cuda:77': There is no cuda:77"},

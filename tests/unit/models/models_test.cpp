@@ -131,10 +131,16 @@ TEST(Recipes, AreRefusedBeforeAnythingIsBuilt) {
   Recipe tf32;
   tf32.precision = Precision::tf32;
   EXPECT_THAT(complaint_about("small_cnn", tf32), HasSubstr("tf32 is a mode of NVIDIA's matrix units"));
-  Recipe fp16;
-  fp16.precision = Precision::fp16;
-  EXPECT_THAT(complaint_about("small_transformer", fp16),
-              HasSubstr("fp16 is not available for small_transformer: it needs"));
+  Recipe checkpointed;
+  checkpointed.checkpoint = true;
+  EXPECT_THAT(complaint_about("small_cnn", checkpointed), HasSubstr("checkpoint is not available for small_cnn"));
+  Recipe channels_last;
+  channels_last.channels_last = true;
+  EXPECT_THAT(complaint_about("swin_t", channels_last), HasSubstr("channels last is not available for swin_t"));
+  Recipe with_length;
+  with_length.sequence_length = 128;
+  EXPECT_THAT(complaint_about("small_cnn", with_length),
+              HasSubstr("a sequence length of 128 means nothing to small_cnn"));
   Recipe no_step;
   no_step.accumulation = 0;
   EXPECT_THAT(complaint_about("small_cnn", no_step), HasSubstr("accumulation 0 makes no step"));
@@ -147,9 +153,9 @@ TEST(Recipes, AreRefusedBeforeAnythingIsBuilt) {
 }
 
 TEST(Recipes, HaveTheNamesOfTheCommandLine) {
-  for (auto const kind : {OptimizerKind::adamw, OptimizerKind::sgd}) {
-    EXPECT_EQ(parse_optimizer(to_string(kind)), kind);
-  }
+  EXPECT_THAT(optimizer_names(),
+              ElementsAre("adamw", "adamw-foreach", "adamw-fused", "sgd", "sgd-foreach", "sgd-fused"));
+  for (auto const& name : optimizer_names()) { EXPECT_EQ(to_string(*parse_optimizer(name)), name); }
   for (auto const precision : {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16}) {
     EXPECT_EQ(parse_precision(to_string(precision)), precision);
   }

@@ -1,6 +1,7 @@
 #include "state_guard_small_net.hpp"
 #include "support/state_hash.hpp"
 #include <maxbatch/search/errors.hpp>
+#include <maxbatch/training/multi_tensor_optimizers.hpp>
 #include <maxbatch/training/state_guard.hpp>
 
 #include <torch/torch.h>
@@ -49,6 +50,10 @@ std::vector<Kind> all_kinds() {
       {"AdamAmsgrad", maker<Adam>(AdamOptions(0.01).amsgrad(true).weight_decay(0.1))},
       {"AdamW", maker<AdamW>(AdamWOptions(0.01))},
       {"AdamWAmsgrad", maker<AdamW>(AdamWOptions(0.01).amsgrad(true))},
+      {"ForeachAdamW", maker<ForeachAdamW>(AdamWOptions(0.01))},
+      {"FusedAdamW", maker<FusedAdamW>(AdamWOptions(0.01).amsgrad(true))},
+      {"ForeachSgd", maker<ForeachSGD>(SGDOptions(0.1).momentum(0.9).weight_decay(0.01))},
+      {"FusedSgd", maker<FusedSGD>(SGDOptions(0.1).momentum(0.9))},
       {"RmsProp", maker<RMSprop>(RMSpropOptions(0.01))},
       {"RmsPropMomentumCentered", maker<RMSprop>(RMSpropOptions(0.01).momentum(0.9).centered(true))},
       {"Adagrad", maker<Adagrad>(AdagradOptions(0.1).lr_decay(0.1)), /*makes_state=*/true},

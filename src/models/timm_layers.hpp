@@ -8,8 +8,8 @@ namespace maxbatch::models {
 
 /// Linear and layer norm as timm initialises them, made on their device at once: torch::nn's are made and drawn on the
 /// CPU first, which takes seconds for the large models.
-struct SwinLinear : torch::nn::Module {
-  SwinLinear(std::int64_t in, std::int64_t out, bool with_bias, c10::Device device) {
+struct TimmLinear : torch::nn::Module {
+  TimmLinear(std::int64_t in, std::int64_t out, bool with_bias, c10::Device device) {
     weight = register_parameter("weight", at::empty({out, in}, device).normal_(0, 0.02));
     if (with_bias) { bias = register_parameter("bias", at::zeros({out}, device)); }
   }
@@ -19,13 +19,14 @@ struct SwinLinear : torch::nn::Module {
   at::Tensor bias;    ///< [out], or undefined
 };
 
-struct SwinNorm : torch::nn::Module {
-  SwinNorm(std::int64_t channels, c10::Device device) {
+struct TimmNorm : torch::nn::Module {
+  explicit TimmNorm(std::int64_t channels, c10::Device device, double epsilon_ = 1e-5) : epsilon(epsilon_) {
     weight = register_parameter("weight", at::ones({channels}, device));
     bias = register_parameter("bias", at::zeros({channels}, device));
   }
-  at::Tensor forward(at::Tensor const& x) const { return at::layer_norm(x, weight.sizes(), weight, bias); }
+  at::Tensor forward(at::Tensor const& x) const { return at::layer_norm(x, weight.sizes(), weight, bias, epsilon); }
 
+  double epsilon;
   at::Tensor weight;
   at::Tensor bias;
 };
