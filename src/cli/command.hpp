@@ -40,5 +40,6 @@ void add_profile_gpu_command(CLI::App& app, Command& chosen);
 void add_cards_command(CLI::App& app, Command& chosen);
 void add_replay_command(CLI::App& app, Command& chosen);
 void add_trace_command(CLI::App& app, Command& chosen);
+void add_compare_traces_command(CLI::App& app, Command& chosen);
 
 }  // namespace maxbatch::cli

@@ -128,6 +128,8 @@ std::string remark_text(dry::Remark remark, std::string const& what) {
   return {};
 }
 
+}  // namespace
+
 std::vector<std::string> remarks_of(dry::ReportPage const& page) {
   std::vector<std::string> remarks;
   for (auto const& record : page.remark) {
@@ -136,6 +138,8 @@ std::vector<std::string> remarks_of(dry::ReportPage const& page) {
   }
   return remarks;
 }
+
+namespace {
 
 /// Why no process came to the dry card: the best reason that was seen.
 std::string reason_of_nothing(DryRunOrder const& order, dry::ReportPage const& page) {

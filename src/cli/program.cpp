@@ -119,15 +119,37 @@ int say_bad_usage(std::ostream& err, std::string const& text) {
 std::vector<std::string> take_program(int& argc, char const* const* argv) {
   auto const* const end = argv + argc;
   auto const* const dashes = std::find(argv, end, std::string_view("--"));
-  if (dashes == end || std::find(argv, dashes, std::string_view("dry-run")) == dashes) { return {}; }
+  auto const is_command = [](std::string_view word) { return word == "dry-run" || word == "find"; };
+  if (dashes == end || std::find_if(argv, dashes, is_command) == dashes) { return {}; }
   argc = static_cast<int>(dashes - argv);
   return {dashes + 1, end};
+}
+
+/// The value of --vary is an option itself, of somebody else's: `--vary --batch-size` becomes `--vary=--batch-size`.
+std::vector<std::string> with_vary_joined(int argc, char const* const* argv) {
+  std::vector<std::string> words;
+  for (int i = 0; i < argc; ++i) {
+    if (std::string_view(argv[i]) == "--vary" && i + 1 < argc) {
+      words.push_back(std::string("--vary=") + argv[++i]);
+    } else {
+      words.emplace_back(argv[i]);
+    }
+  }
+  return words;
+}
+
+std::vector<char const*> pointers_to(std::vector<std::string> const& words) {
+  std::vector<char const*> pointers;
+  for (auto const& word : words) { pointers.push_back(word.c_str()); }
+  return pointers;
 }
 
 int run(int argc, char const* const* argv, models::ModelRegistry const& models, std::ostream& out, std::ostream& err,
         StatusStream::Kind kind) {
   answer_if_child(models.all(), maxbatch::models::script_model_named);
   auto const program = take_program(argc, argv);
+  auto const words = with_vary_joined(argc, argv);
+  auto const joined_argv = pointers_to(words);
   CLI::App app("The largest batch that a training step can run under a memory budget, with its proof.", "maxbatch");
   app.footer(kFooter);
   auto const formatter = std::make_shared<WrappingFormatter>();
@@ -146,6 +168,7 @@ int run(int argc, char const* const* argv, models::ModelRegistry const& models, 
   add_cards_command(app, command);
   add_replay_command(app, command);
   add_trace_command(app, command);
+  add_compare_traces_command(app, command);
 #if defined(MAXBATCH_HAS_DRY_RUN)
   add_dry_run_command(app, command);
 #endif
@@ -155,7 +178,7 @@ int run(int argc, char const* const* argv, models::ModelRegistry const& models, 
   app.require_subcommand(0, 1);
 
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(joined_argv.size()), joined_argv.data());
   } catch (CLI::Success const& help_or_version) {
     app.exit(help_or_version, out, err);
     return static_cast<int>(ExitCode::answered);

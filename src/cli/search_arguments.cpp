@@ -35,7 +35,7 @@ CLI::Option* add_count(CLI::App& command, std::string const& name, std::int64_t&
 
 void add_recipe_options(CLI::App& command, SearchArguments& arguments) {
   auto& recipe = arguments.recipe;
-  auto const group = std::string("How the model is trained");
+  auto const group = std::string(kRecipeGroup);
   add_value(
       command, "--optimizer", "NAME",
       [&](std::string const& text) { recipe.optimizer = read_optimizer("--optimizer", text); },

@@ -30,6 +30,9 @@ struct SearchArguments {
   OutputFormat format = OutputFormat::table;
 };
 
+/// In the help: the options that say how a model of ours is trained.
+constexpr char const* kRecipeGroup = "How the model is trained";
+
 /// Adds their options to a command.  Throws (while parsing): UsageError.
 void add_search_options(CLI::App& command, SearchArguments& arguments);
 void add_format_option(CLI::App& command, OutputFormat& format);

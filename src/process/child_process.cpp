@@ -93,7 +93,7 @@ void become(Ends const& ends, char* const* arguments, char* const* variables, pi
   dup2(nothing, STDIN_FILENO);
   dup2(ends.output[1], STDOUT_FILENO);
   dup2(ends.output[1], STDERR_FILENO);
-  fcntl(ends.channel[1], F_SETFD, 0);  // this end alone lives through exec
+  if (ends.channel[1] >= 0) { fcntl(ends.channel[1], F_SETFD, 0); }  // this end alone lives through exec
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGPIPE, SIG_DFL);
   sigprocmask(SIG_SETMASK, &no_signals, nullptr);
@@ -127,10 +127,13 @@ std::string ProcessEnd::describe() const {
   return "was killed by signal " + std::to_string(code) + (name != nullptr ? " (" + std::string(name) + ")" : "");
 }
 
-ChildProcess::ChildProcess(std::vector<std::string> command, EnvironmentChanges const& environment) {
+ChildProcess::ChildProcess(std::vector<std::string> command, EnvironmentChanges const& environment, Talk talk) {
   Ends ends;
+  if (talk == Talk::none) {
+    for (auto& end : ends.channel) { close_if_open(end); }
+  }
   auto changes = environment;
-  changes.emplace_back(kChannelVariable, std::to_string(ends.channel[1]));
+  changes.emplace_back(kChannelVariable, talk == Talk::none ? "" : std::to_string(ends.channel[1]));
   auto variables_text = environment_with(changes);
   auto const variables = pointers_to(variables_text);
   auto const arguments = pointers_to(command);
@@ -218,6 +221,18 @@ ProcessEnd ChildProcess::finish(std::chrono::duration<double> patience) {
   }
   keep_what_it_prints();
   return kill();
+}
+
+std::optional<ProcessEnd> ChildProcess::end_within(std::chrono::duration<double> patience) {
+  auto const deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
+  while (!end_without_waiting() && Clock::now() < deadline) {
+    pollfd waiting = {output_, POLLIN, 0};
+    constexpr int kLongest = 5;  // its end is noticed no later, in milliseconds
+    poll(&waiting, 1, std::min(kLongest, milliseconds_until(deadline)));
+    if (waiting.revents != 0) { keep_what_it_prints(); }
+  }
+  keep_what_it_prints();
+  return end_;
 }
 
 ProcessEnd ChildProcess::kill() {

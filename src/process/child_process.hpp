@@ -42,8 +42,11 @@ class ChildProcess {
   /// The child finds the number of its end of the channel in this variable.
   static constexpr char const* kChannelVariable = "MAXBATCH_CHILD_CHANNEL";
 
+  /// None: the program knows nothing of us, and finds no variable.
+  enum class Talk { lines, none };
+
   /// `command` is looked up in PATH.  Throws: ProcessNotStarted.
-  ChildProcess(std::vector<std::string> command, EnvironmentChanges const& environment);
+  ChildProcess(std::vector<std::string> command, EnvironmentChanges const& environment, Talk talk = Talk::lines);
   /// Kills what is left.
   ~ChildProcess();
   ChildProcess(ChildProcess const&) = delete;
@@ -60,6 +63,8 @@ class ChildProcess {
   /// Nothing more will be said to it: a child that reads then comes to its end. Kills it when it takes longer.
   ProcessEnd finish(std::chrono::duration<double> patience);
   ProcessEnd kill();
+  /// Its end, if it comes within this; what it prints meanwhile is kept.
+  std::optional<ProcessEnd> end_within(std::chrono::duration<double> patience);
 
   /// The last of what it printed, on either stream.
   std::string const& last_words() const { return last_words_; }

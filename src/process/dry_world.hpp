@@ -57,6 +57,13 @@ class DryWorld {
   EnvironmentChanges environment_;
 };
 
+/// A library of ours that programs are started with: beside this library or the program, as they are built or installed.
+/// Throws: NoDryWorld.
+std::filesystem::path find_preloaded_library(std::string const& name);
+
+/// What LD_PRELOAD has to be for a program that is to be started with it.
+std::string preload_of(std::filesystem::path const& library);
+
 /// libmaxbatch_dry_cuda.so: beside this library or the program, as they are built or installed; or where
 /// MAXBATCH_DRY_CUDA_LIBRARY says.  Throws: NoDryWorld.
 std::filesystem::path find_dry_cuda_library();

@@ -23,7 +23,10 @@ Json json_of(TrialRecord const& record) {
 /// What was asked. The finder's budget has the headroom taken off; the report says the whole, as the user gave it.
 Json json_of_question(FinderResult const& result, ReportSubject const& subject) {
   Json json;
-  json["model"] = subject.model;
+  auto const is_program = !subject.command.empty();
+  json["model"] = is_program ? Json(nullptr) : Json(subject.model);
+  json["command"] = is_program ? Json(subject.command) : Json(nullptr);
+  json["varied"] = is_program ? Json(subject.varied) : Json(nullptr);
   json["device"] = result.device.torch_device.str();
   json["device_name"] = result.device.name;
   json["card"] = subject.card.empty() ? Json(nullptr) : Json(subject.card);
@@ -34,7 +37,7 @@ Json json_of_question(FinderResult const& result, ReportSubject const& subject) 
   json["headroom_bytes"] = result.headroom.count;
   json["outside_allocator_bytes"] =
       result.device.outside_allocator ? Json(result.device.outside_allocator->count) : Json(nullptr);
-  json["recipe"] = detail::recipe_to_json(subject.recipe);
+  json["recipe"] = is_program ? Json(nullptr) : detail::recipe_to_json(subject.recipe);
   json["effective_batch"] = or_null(subject.effective_batch);
   return json;
 }

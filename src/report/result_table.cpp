@@ -87,8 +87,9 @@ std::string stop_of(SearchResult const& search) {
 
 std::string to_text(FinderResult const& result, ReportSubject const& subject) {
   auto const& search = result.search;
-  auto text = wrap(subject.model + ": " + report::recipe_text(subject.recipe) + "; on " + result.device.name + ", " +
-                       to_string(whole_budget(result)) +
+  auto const is_program = !subject.command.empty();
+  auto const what = is_program ? subject.command : subject.model + ": " + report::recipe_text(subject.recipe);
+  auto text = wrap(what + "; on " + result.device.name + ", " + to_string(whole_budget(result)) +
                        (result.headroom > Bytes{0} ? ", of which " + to_string(result.headroom) + " is kept free" : ""),
                    kWidth);
   text += wrap(result.summary(), kWidth);
@@ -103,9 +104,11 @@ std::string to_text(FinderResult const& result, ReportSubject const& subject) {
   text += '\n';
   auto const line = [&](std::string const& name, std::string const& value) {
     std::string const indent(22, ' ');
-    text += wrap(name + std::string(indent.size() - name.size() - 1, '.') + " " + value, kWidth, indent);
+    auto const dots = name.size() + 3 < indent.size() ? indent.size() - name.size() - 1 : 2;
+    text += wrap(name + std::string(dots, '.') + " " + value, kWidth, indent);
   };
-  line("largest batch ", text_of(search.batch_size));
+  auto const has_name = is_program && subject.varied != "{}" && subject.varied.size() < 20;
+  line(has_name ? "largest " + subject.varied + ' ' : std::string("largest batch "), text_of(search.batch_size));
   line("proof ", std::string(to_string(search.proof)));
   if (search.largest_clean_batch_size && search.largest_clean_batch_size != search.batch_size) {
     line("largest clean batch ", std::to_string(*search.largest_clean_batch_size));

@@ -11,7 +11,9 @@ namespace maxbatch {
 
 /// What a result is about, as far as the finder cannot know it.
 struct ReportSubject {
-  std::string model;
+  std::string model;                            ///< empty: a program of somebody's
+  std::string command;                          ///< of that program, with `{}` where the number goes
+  std::string varied;                           ///< what the number is to it: "--batch-size"; "{}" where it has no name
   std::string card;                             ///< by its name in the catalogue, of one that is not here; else empty
   Recipe recipe;                                ///< its image size none: the model takes no images
   std::optional<std::int64_t> effective_batch;  ///< wanted: the report says how many micro-batches make it whole

@@ -18,12 +18,14 @@ struct ExpectedScratch {
 /// Filled in by the library, completed by the watch.
 struct AllocatorWatchBoard {
   std::array<AllocatorRecord*, ProcessRecord::kDevices> record{};
+  ProcessRecord* process = nullptr;
+  /// Null: nobody announces scratch, as on a real card.
   ExpectedScratch* (*expected_of_this_thread)() = nullptr;
   /// The watch's: scratch of the program begins at `memory`.
   void (*scratch_is_at)(int device, ScratchAnswer const& answer, void const* memory) = nullptr;
 };
 
-/// The watch's only entry point. False: this LibTorch's allocator cannot be watched.
+/// The watch's only entry point. False: this LibTorch's allocator cannot be watched, or is not initialised yet.
 using StartAllocatorWatch = bool (*)(AllocatorWatchBoard* board);
 constexpr char const* kStartAllocatorWatch = "maxbatch_start_allocator_watch";
 

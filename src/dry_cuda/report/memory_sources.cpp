@@ -80,6 +80,7 @@ void start_allocator_watch() {
   for (std::size_t i = 0; i < the_board.record.size(); ++i) {
     the_board.record.at(i) = &process_record().allocator.at(i);
   }
+  the_board.process = &process_record();
   the_board.expected_of_this_thread = expected_of_this_thread;
   void* const library = dlopen(watch_library().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) { return; }  // another LibTorch, or built without: the report says that nobody watched

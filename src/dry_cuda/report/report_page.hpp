@@ -46,9 +46,27 @@ struct SourceRecord {
   std::int64_t largest_bytes = 0;
 };
 
+/// The parts of a training step, as far as they can be told from outside: autograd's threads are the backward pass, LibTorch's
+/// Python optimizers say when they step, and what comes before the first backward pass is the setup.
+enum class WatchedPhase : std::int32_t { setup, forward, backward, optimizer };
+constexpr std::size_t kWatchedPhases = 4;
+
+struct PeakRecord {
+  std::int64_t requested_bytes = 0;
+  std::int64_t allocated_bytes = 0;
+  std::int64_t active_bytes = 0;
+  std::int64_t reserved_bytes = 0;
+};
+
 /// What LibTorch's caching allocator did on one device, kept by the allocator watch where that is loaded (allocator_watch/).
 struct AllocatorRecord {
   std::int64_t watched = 0;  ///< 1: all below is known
+  std::int64_t total_bytes = 0;
+  std::int64_t peak_active_bytes = 0;
+  std::array<PeakRecord, kWatchedPhases> phase{};
+  std::int64_t failed_request_bytes = 0;   ///< what the program asked for when it last ran out of memory
+  std::int64_t failed_reserved_bytes = 0;  ///< what the allocator held then
+  WatchedPhase failed_phase = WatchedPhase::setup;
   std::int64_t peak_allocated_bytes = 0;
   std::int64_t peak_requested_bytes = 0;
   std::int64_t peak_reserved_bytes = 0;
@@ -60,6 +78,19 @@ struct AllocatorRecord {
   /// Where the allocated peak lies when every uncertain workspace takes the least, or the most, that it may.
   std::int64_t low_peak_allocated_bytes = 0;
   std::int64_t high_peak_allocated_bytes = 0;
+};
+
+/// What tells one step of a training program from the next, the best that was seen.
+enum class StepMark : std::int32_t { none, backward, optimizer };
+
+/// The steps of a training program, recognised from outside (allocator_watch/step_recogniser.hpp).
+struct StepsRecord {
+  std::int64_t wanted = 0;  ///< as the launcher asked; 0: nobody looked for steps
+  StepMark mark = StepMark::none;
+  std::int64_t complete = 0;
+  std::int64_t settled = 0;               ///< 1: at least `wanted` ran, and what they take repeats itself
+  std::int64_t out_of_memory_before = 0;  ///< failed requests up to the end of the last complete step
+  std::int64_t retries_before = 0;
 };
 
 enum class CallNote : std::int32_t { none, refused, defaulted, missing };
@@ -82,6 +113,7 @@ struct ProcessRecord {
   std::array<char, 256> command{};  ///< the first words of the command line
   std::array<DeviceRecord, kDevices> device;
   std::array<AllocatorRecord, kDevices> allocator;
+  StepsRecord steps;
   std::array<SourceRecord, kMemorySources> source;  ///< by MemorySource
   std::int64_t questions = 0;                       ///< convolutions, each once, that no table answered
   std::int32_t calls = 0;
