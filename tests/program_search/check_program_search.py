@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,11 +38,11 @@ def expect(true, text):
 class Search:
     """One run of the program."""
 
-    def __init__(self, arguments, habit, *options, card="rtx-2080-ti", budget=BUDGET):
+    def __init__(self, arguments, habit, *options, where=("--card", "rtx-2080-ti"), budget=BUDGET, variables=()):
         self.folder = tempfile.TemporaryDirectory()
         environment = dict(os.environ, TMPDIR=self.folder.name, SLEEP_SECONDS=SLEEP_SECONDS, PYTHONDONTWRITEBYTECODE="1", PYTHONWARNINGS="ignore")
-        environment.pop("MAXBATCH_TRIAL", None)
-        command = [arguments.program, "find", "--card", card, "--format", "json", *(["--budget", budget] if budget else [])]
+        environment.update(variables)
+        command = [arguments.program, "find", *where, "--format", "json", *(["--budget", budget] if budget else [])]
         command += [*options, "--vary", "--batch-size", "--", arguments.python, str(HERE / "program.py"), "--batch-size", "8"]
         self.ran = subprocess.run([*command, "--habit", habit], env=environment, capture_output=True, text=True)
         self.code, self.err = self.ran.returncode, self.ran.stderr
@@ -91,6 +92,21 @@ def the_cards_own_memory(arguments):
     expect(search.code == 0 and search.answer() >= 200000, f"{search.answer()}, exit code {search.code}: {search.err[-300:]}")
     expect(search.json["budget_bytes"] == search.json["device_bytes"] > 10 << 30, "all of the card")
     expect(search.json["outside_allocator_bytes"] > 100 << 20, "the context")
+
+
+def the_way_of_a_real_card(arguments):
+    """Without a GPU: a dry runtime that does not find its own watch is a card of this machine to the program, and is watched from ahead."""
+    built = pathlib.Path(arguments.program).parent
+    library = next((path for path in (built / "../dry_cuda/libmaxbatch_dry_cuda.so", built / "../lib/libmaxbatch_dry_cuda.so") if path.exists()), None)
+    expect(library is not None, f"no libmaxbatch_dry_cuda.so beside {arguments.program}")
+    with tempfile.TemporaryDirectory() as folder:
+        alone = shutil.copy(library.resolve(), folder)
+        variables = {"LD_PRELOAD": alone, "MAXBATCH_CARD": "rtx-2080-ti"}
+        search = Search(arguments, "plain", "--min", str(plain.boundary - 512), "--multiple-of", "512", where=("--device", "cuda:0"), variables=variables)
+    search.expect_answer(plain.boundary)
+    expect(search.json["evidence"] == "measured" and search.json["card"] is None, "as on a card of this machine")
+    expect(search.json["device_name"] == "NVIDIA GeForce RTX 2080 Ti" and search.json["device_bytes"] > 10 << 30, "the card as CUDA describes it")
+    expect(search.json["trials"][-1]["peak_reserved_bytes"] <= 256 << 20, "within the budget")
 
 
 def prints(arguments):
@@ -189,7 +205,7 @@ def inference(arguments):
 
 
 CHECKS = (
-    plain, bounds, the_cards_own_memory, prints, workers, starts, writes, hangs, fails, fails_above_two, killed, one_step, no_card, quiet,
+    plain, bounds, the_cards_own_memory, the_way_of_a_real_card, prints, workers, starts, writes, hangs, fails, fails_above_two, killed, one_step, no_card, quiet,
     goes_on, skips, two_optimizers, accumulates, own_optimizer, inference,
 )  # fmt: skip
 
