@@ -55,7 +55,7 @@ TEST(DryRuntime, AnswersAsARealH200) {
   for (std::size_t i = 0; i < real.size(); ++i) { EXPECT_EQ(dry.at(i), real.at(i)); }
 }
 
-/// What the CUDA documentation says of captures, question by question: tests/device says how a real card is asked.
+/// What the CUDA documentation says of captures, question by question; src/dry_cuda/README.md says how a real card is asked.
 TEST(DryRuntime, RefusesWhileAStreamIsCapturedWhatACardRefuses) {
   auto const said = say("MAXBATCH_CARD=h200 " MAXBATCH_CAPTURE_ANSWERS);
   ASSERT_EQ(said.status, 0);
