@@ -102,6 +102,33 @@ prepare_libtorch() {
   export CMAKE_PREFIX_PATH="${found[0]}${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}"
 }
 
+# Puts an nvcc of CUDA 13 on PATH, for our own kernels: the one that is there, else a copy of our own, installed once per
+# user. Without one they are off, as configuring says.
+prepare_nvcc() {
+  local toolkit
+  for toolkit in "" "${CUDA_HOME:-}/bin/" "${CUDA_PATH:-}/bin/"; do
+    "${toolkit}nvcc" --version 2>/dev/null | grep -q 'release 13\.' && return 0
+  done
+
+  local cache="${XDG_CACHE_HOME:-$HOME/.cache}/maxbatch"
+  local installed="$cache/nvcc-13.0" python="$cache/torch-$libtorch_version/bin/python"
+  [[ -x "$python" ]] || return 0 # LibTorch came from elsewhere
+  (
+    flock 9
+    [[ -d "$installed" ]] && exit 0
+    say "installing nvcc from PyPI into $installed (about 270 MB on disk, once per user)"
+    rm -rf "$installed.partial"
+    if ! "$python" -m pip install --quiet --disable-pip-version-check --no-input --no-cache-dir --no-deps \
+      --target "$installed.partial" --requirement "$root/scripts/lib/nvcc.txt" >"$installed.log" 2>&1 9>&-; then
+      say "it could not be installed, so our CUDA kernels are off (log: $installed.log)"
+      exit 0
+    fi
+    rm -f "$installed.log"
+    mv "$installed.partial" "$installed"
+  ) 9>"$installed.lock"
+  export PATH="$PATH:$installed/nvidia/cu13/bin"
+}
+
 # Compiles at once: a source with LibTorch's headers takes up to 2 GB.
 build_jobs() {
   local cores available_kib jobs

@@ -1,6 +1,9 @@
 #include "nearest_name.hpp"
+#include <maxbatch/models/faster_rcnn.hpp>
 #include <maxbatch/models/gpt2.hpp>
 #include <maxbatch/models/registry.hpp>
+#include <maxbatch/models/resnet.hpp>
+#include <maxbatch/models/retinanet.hpp>
 #include <maxbatch/models/small_cnn.hpp>
 #include <maxbatch/models/small_transformer.hpp>
 #include <maxbatch/models/swin_transformer.hpp>
@@ -17,9 +20,12 @@ ModelRegistry ModelRegistry::built_in() {
   ModelRegistry registry;
   registry.add(small_cnn());
   registry.add(small_transformer());
+  registry.add(resnet50());
   for (auto& factory : swin_factories()) { registry.add(std::move(factory)); }
   for (auto& factory : vision_transformer_factories()) { registry.add(std::move(factory)); }
   for (auto& factory : gpt2_factories()) { registry.add(std::move(factory)); }
+  for (auto& factory : faster_rcnn_factories()) { registry.add(std::move(factory)); }
+  for (auto& factory : retinanet_factories()) { registry.add(std::move(factory)); }
   return registry;
 }
 

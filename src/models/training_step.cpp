@@ -34,24 +34,23 @@ class TrainingStep {
   }
 
  private:
-  struct Batch {
-    at::Tensor inputs;
-    at::Tensor targets;
-  };
+  /// Runs the model on a batch that was drawn.
+  using Batch = std::function<at::Tensor()>;
 
   Batch draw_batch(Trial& trial) const {
     return trial.phase(Phase::setup, [&] {
-      Batch batch;
-      batch.inputs = learner_.draw_inputs(trial);
-      if (recipe_.channels_last) { batch.inputs = batch.inputs.contiguous(at::MemoryFormat::ChannelsLast); }
-      batch.targets = learner_.draw_targets ? learner_.draw_targets(trial) : batch.inputs;
-      return batch;
+      if (learner_.draw) { return learner_.draw(trial); }
+      auto inputs = learner_.draw_inputs(trial);
+      if (recipe_.channels_last) { inputs = inputs.contiguous(at::MemoryFormat::ChannelsLast); }
+      auto targets = learner_.draw_targets ? learner_.draw_targets(trial) : inputs;
+      return Batch(
+          [this, inputs = std::move(inputs), targets = std::move(targets)] { return learner_.loss(inputs, targets); });
     });
   }
 
-  at::Tensor loss_of(Batch const& batch) const {
-    PrecisionGuard const precision(recipe_.precision, batch.inputs.device());
-    return learner_.loss(batch.inputs, batch.targets);
+  at::Tensor loss_of(Batch const& batch, c10::Device device) const {
+    PrecisionGuard const precision(recipe_.precision, device);
+    return batch();
   }
 
   void train(Trial& trial) const {
@@ -71,7 +70,7 @@ class TrainingStep {
     for (std::int64_t micro_batch = 0; micro_batch < recipe_.accumulation; ++micro_batch) {
       auto const batch = draw_batch(trial);
       auto const loss = trial.phase(Phase::forward, [&] {
-        auto const of_micro_batch = loss_of(batch);
+        auto const of_micro_batch = loss_of(batch, trial.device());
         auto const mean = recipe_.accumulation == 1 ? of_micro_batch : of_micro_batch / recipe_.accumulation;
         return scaler_ ? scaler_->scale(mean) : mean;
       });
@@ -96,7 +95,7 @@ class TrainingStep {
     torch::NoGradGuard const no_gradients;
     learner_.module->eval();
     auto const batch = draw_batch(trial);
-    trial.phase(Phase::evaluation, [&] { loss_of(batch); });
+    trial.phase(Phase::evaluation, [&] { loss_of(batch, trial.device()); });
   }
 
   Learner learner_;

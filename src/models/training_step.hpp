@@ -19,6 +19,9 @@ struct Learner {
   std::function<at::Tensor(Trial const&)> draw_inputs;   ///< [trial.batch_size(), …] on trial.device()
   std::function<at::Tensor(Trial const&)> draw_targets;  ///< null: the inputs are the targets
   std::function<at::Tensor(at::Tensor const& inputs, at::Tensor const& targets)> loss;  ///< a number; runs the model
+  /// In place of those three, where a batch is no tensor: draws one, and gives what runs the model on it. In evaluation the
+  /// result is not used.
+  std::function<std::function<at::Tensor()>(Trial const&)> draw;
 };
 
 /// A step that trains, or evaluates, as the trial's mode says.

@@ -15,6 +15,8 @@ memory prints the peaks of three steps as the caching allocator counts them; bou
 steps in a fresh process under a cap, and that the next one does not. Both give the same on a dry card, which needs
 --dry-library build/dev/src/dry_cuda/libmaxbatch_dry_cuda.so [--card h200].
 
+Our detectors beside torchvision's: --cpp …/detector_step --script detector_step.py --sides cpp,torchvision.
+
 --python names the Python that has torch; PYTHONPATH may name where timm is. Everything else is passed on to both sides:
 --model swin_l, --attention fused, --precision bf16, --inference, …
 """
@@ -35,6 +37,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["speed", "memory", "boundary"])
     parser.add_argument("--cpp", required=True, help="the program swin_step")
+    parser.add_argument("--script", default="swin_step.py", help="the other side, a file beside this one")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--batches", default="1,8,32")
     parser.add_argument("--caps-mib", default="6144,8192,10700,16384,24576")
@@ -50,7 +53,8 @@ def arguments():
 class Sides:
     def __init__(self, asked, passed_on):
         self.names = asked.sides.split(",")
-        self.commands = {"cpp": [asked.cpp], "timm": [asked.python, str(HERE / "swin_step.py")]}
+        scripted = [asked.python, str(HERE / asked.script)]
+        self.commands = {name: [asked.cpp] if name == "cpp" else scripted for name in self.names}
         self.passed_on = passed_on
         self.environment = dict(os.environ)
         if asked.dry_library:
@@ -89,7 +93,7 @@ def speed(sides, asked):
 
 
 def memory(sides, asked):
-    print("batch  side    allocated MiB  reserved MiB  of timm's", flush=True)
+    print(f"batch  side    allocated MiB  reserved MiB  of {sides.names[-1]}'s", flush=True)
     for batch in map(int, asked.batches.split(",")):
         ran = {side: sides.run(side, batch=batch, steps=3) for side in sides.names}
         last = ran[sides.names[-1]]
