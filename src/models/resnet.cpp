@@ -4,6 +4,7 @@
 #include <maxbatch/models/resnet.hpp>
 #include <maxbatch/models/state_dict.hpp>
 #include <maxbatch/search/errors.hpp>
+#include <maxbatch/training/checkpoint.hpp>
 
 #include <torch/torch.h>
 
@@ -144,7 +145,11 @@ at::Tensor ResNet::run_stem(at::Tensor const& images) const {
 }
 
 at::Tensor ResNet::run_stage(std::size_t stage, at::Tensor x) const {
-  for (auto const& block : parts_->stages.at(stage)) { x = block->forward(x); }
+  for (auto const& block : parts_->stages.at(stage)) {
+    x = options_.checkpoint ? checkpoint([block](std::vector<at::Tensor> const& in) { return block->forward(in[0]); },
+                                         {x}, block->parameters())
+                            : block->forward(x);
+  }
   return x;
 }
 

@@ -12,12 +12,13 @@ namespace {
 constexpr ImageSize kImageSize{224, 224};
 constexpr std::int64_t kSmallestSide = 32;  // halved five times
 
-PreparedStep make_resnet(std::string const& name, ResNetOptions const& options, c10::Device device,
-                         Recipe const& recipe) {
+PreparedStep make_resnet(std::string const& name, ResNetOptions options, c10::Device device, Recipe const& recipe) {
   RecipeAbilities abilities;
   abilities.smallest_side = kSmallestSide;
+  abilities.checkpoint = true;
   abilities.channels_last = true;
   check_recipe(name, recipe, device, abilities);
+  options.checkpoint = options.checkpoint || recipe.checkpoint;
   auto const network = std::make_shared<ResNet>(options, device);
   Classifier classifier;
   classifier.module = network;

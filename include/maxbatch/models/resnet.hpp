@@ -25,6 +25,9 @@ struct ResNetOptions {
   std::int64_t classes = 1000;                      ///< 0: no classifier at the end
   NormKind norm = NormKind::batch;
   double norm_epsilon = 1e-5;  ///< 0 for the detectors' weights that torchvision offers as COCO_V1
+  /// Blocks keep their inputs only, and run again in the backward pass, where batch norms update their running statistics a
+  /// second time, as they do in Python.
+  bool checkpoint = false;
 };
 
 /// The image classifier of arXiv:1512.03385, equal to torchvision 0.26's `resnet50` (strides in the 3x3 convolutions) for

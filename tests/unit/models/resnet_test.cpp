@@ -158,6 +158,29 @@ TEST(ResNet, TrainsItsLastParts) {
   EXPECT_THROW(trained(6), InvalidArgument);
 }
 
+TEST(ResNet, GivesTheSameGradientsWithCheckpoints) {
+  torch::set_num_threads(1);
+  for (auto const norm : {NormKind::batch, NormKind::frozen}) {
+    auto options = small_options();
+    options.width = 8;
+    options.norm = norm;
+    std::vector<at::Tensor> gradients[2];
+    auto const images = torch::randn({2, 3, 64, 64});
+    for (auto const checkpointed : {false, true}) {
+      torch::manual_seed(1);
+      options.checkpoint = checkpointed;
+      ResNet model(options);
+      model.train();
+      model.forward(images).square().sum().backward();
+      for (auto const& parameter : model.parameters()) { gradients[checkpointed ? 1 : 0].push_back(parameter.grad()); }
+    }
+    ASSERT_EQ(gradients[0].size(), gradients[1].size());
+    for (std::size_t i = 0; i < gradients[0].size(); ++i) {
+      EXPECT_TRUE(at::equal(gradients[0][i], gradients[1][i])) << i;
+    }
+  }
+}
+
 TEST(ResNet, RefusesOptionsAndImagesThatMakeNoSense) {
   auto const complaint = [](auto const& change) {
     auto options = small_options();
