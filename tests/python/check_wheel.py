@@ -38,6 +38,7 @@ def main() -> int:
     parser.add_argument("--source", required=True, type=pathlib.Path)
     parser.add_argument("--python", required=True, help="one with torch")
     parser.add_argument("--build", required=True, type=pathlib.Path, help="a build folder of the wheel's own, kept for the next time")
+    parser.add_argument("--define", action="append", default=[], metavar="NAME=VALUE", help="for CMake, where --build is a folder of another use")
     parser.add_argument("--keep", type=pathlib.Path, help="copy the wheel there")
     arguments = parser.parse_args()
     where = subprocess.run([arguments.python, "-c", "import torch, pathlib; print(pathlib.Path(torch.__file__).parents[1])"], capture_output=True, text=True)
@@ -53,7 +54,8 @@ def main() -> int:
         environment = dict(os.environ, CMAKE_PREFIX_PATH=str(packages / "torch" / "share" / "cmake"), CMAKE_GENERATOR="Ninja")
         run([builder, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", arguments.source.resolve() / "python", "-w", place,
              "-C", f"build-dir={arguments.build.resolve()}", "-C", "cmake.build-type=RelWithDebInfo",
-             "-C", "cmake.define.CMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2 -g1"], env=environment)  # fmt: skip  the flags of the preset dev
+             "-C", "cmake.define.CMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2 -g1",
+             *(word for define in arguments.define for word in ("-C", f"cmake.define.{define}"))], env=environment)  # fmt: skip  the flags of the preset dev
         wheel = next(place.glob("maxbatch-*.whl"))
         print(f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MiB")
         if arguments.keep:
