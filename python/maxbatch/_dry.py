@@ -71,26 +71,35 @@ def _pickled(function, args, kwargs) -> bytes:
         raise TypeError(f"{getattr(function, '__name__', function)} cannot be sent to another process ({error}): define it at the top of a module, or pip install cloudpickle") from None
 
 
-def _preparation() -> dict:
-    """What the child needs to find the function: the path, and the script that runs now, as multiprocessing's spawn takes it over."""
+IN_CHILD = "MAXBATCH_PYTHON_DRY_CHILD"
+
+
+def _preparation(pickled: bytes) -> dict:
+    """What the child needs to find the function: the path, and, if it is of the script that runs now, that one, as multiprocessing's
+    spawn takes it over."""
     import __main__
 
     main = getattr(__main__, "__file__", None)
     is_module = getattr(__main__, "__spec__", None) is not None
-    return {"path": [os.path.abspath(one) if one else os.getcwd() for one in sys.path], "main": None if main is None or is_module else os.path.abspath(main)}
+    is_needed = b"__main__" in pickled and main is not None and not is_module
+    return {"path": [os.path.abspath(one) if one else os.getcwd() for one in sys.path], "main": os.path.abspath(main) if is_needed else None}
 
 
 def _run(card, budget, timeout, function, args, kwargs) -> DryRun:
+    if os.environ.get(IN_CHILD):
+        raise RuntimeError("a dry run was asked for while the script was read again in its child process: put what starts it under if __name__ == '__main__':")
     with tempfile.TemporaryDirectory(prefix="maxbatch-") as folder:
         place = pathlib.Path(folder)
-        (place / "function").write_bytes(_pickled(function, args, kwargs))
-        (place / "preparation").write_text(json.dumps(_preparation()))
+        pickled = _pickled(function, args, kwargs)
+        (place / "function").write_bytes(pickled)
+        (place / "preparation").write_text(json.dumps(_preparation(pickled)))
         command = [_native.program(), "dry-run", "--card", card, "--report", str(place / "report")]
         if budget is not None:
             command += ["--budget", str(bytes_of("budget", budget))]
         command += ["--", sys.executable, str(pathlib.Path(__file__).with_name("_dry_child.py")), str(place)]
         try:
-            ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout)
+            ran = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout, env=dict(os.environ, **{IN_CHILD: "1"}))
         except subprocess.TimeoutExpired:
             raise TimeoutError(f"{getattr(function, '__name__', function)} took longer than {timeout} s on a dry {card}") from None
         output = ran.stdout + ran.stderr

@@ -252,6 +252,15 @@ class DryRun(unittest.TestCase):
         self.assertIn("value 5", ran.stdout, ran.stderr)
 
 
+    def test_a_script_without_a_guard_is_told_so(self):
+        script = "import torch, maxbatch\n\ndef count():\n    return 5\n\nmaxbatch.dry_run('h200', count)\n"
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "script.py"
+            path.write_text(script)
+            ran = subprocess.run([sys.executable, str(path)], capture_output=True, text=True)
+        self.assertIn("put what starts it under if __name__ == '__main__':", ran.stderr)
+
+
 class AnotherTorch(unittest.TestCase):
     def import_with(self, torch_source):
         with tempfile.TemporaryDirectory() as folder:
