@@ -57,14 +57,14 @@ std::optional<BatchedQuestion> split_batch(std::string_view question) {
 
 /// Note [Batch sizes that nobody asked about]
 /// Two batch sizes that a table has, next to the one that is asked about, tell the workspace if both say the same. Otherwise, if
-/// both are small, they come from two kernels with a fixed need: between the two the larger size's, outside the nearer one's. Large
+/// both are small, they come from two kernels with a fixed need: the larger size's. Large
 /// ones are copies and tiles of the tensors, and grow with the batch: the straight line, if it gives whole bytes. Where one of the
 /// two needs nothing, they are of different kinds, and nothing is said. libraries/README.md says how often this is right.
 std::optional<std::int64_t> between(std::int64_t at, std::pair<std::int64_t, std::int64_t> low,
                                     std::pair<std::int64_t, std::int64_t> high) {
   constexpr std::int64_t kSmall = 4096;
   if (low.second == high.second) return low.second;
-  if (std::max(low.second, high.second) < kSmall) return at < low.first ? low.second : high.second;
+  if (std::max(low.second, high.second) < kSmall) return high.second;
   if (low.second == 0 || high.second == 0) return std::nullopt;
   auto const rise = (high.second - low.second) * (at - low.first);
   if (rise % (high.first - low.first) != 0) return std::nullopt;
@@ -112,13 +112,11 @@ std::optional<std::int64_t> ConvolutionTable::find_near(std::string const& quest
   auto const found = split ? by_batch_.find(split->without_batch) : by_batch_.end();
   if (found == by_batch_.end() || found->second.size() < 2) return std::nullopt;
   auto const& sizes = found->second;
-  // One on either side, else the nearest two.
-  auto high = sizes.lower_bound(split->batch);
-  if (high == sizes.end()) --high;
-  if (high == sizes.begin()) ++high;
-  // Far from what was asked other plans win: a line through one and two images says nothing of two thousand regions.
+  // One on either side, else the two largest. Below what was asked about, and far above it, other plans win.
   constexpr std::int64_t kFar = 2;
-  if (split->batch > kFar * sizes.rbegin()->first || kFar * split->batch < sizes.begin()->first) return std::nullopt;
+  auto high = sizes.lower_bound(split->batch);
+  if (high == sizes.begin() || split->batch > kFar * sizes.rbegin()->first) return std::nullopt;
+  if (high == sizes.end()) --high;
   return between(split->batch, *std::prev(high), *high);
 }
 

@@ -33,8 +33,8 @@ class ConvolutionTable {
   /// The workspace of the plan `rank` that a card could make for this question (0: the first).
   std::optional<std::int64_t> find(std::string const& question, std::size_t rank = 0) const;
 
-  /// The first plan's workspace, as far as those of the same convolution at the two batch sizes next to the question's tell it; not
-  /// beyond twice what was asked about. Note [Batch sizes that nobody asked about].
+  /// The first plan's workspace, as far as those of the same convolution at the two batch sizes next to the question's tell it; from
+  /// the smallest that was asked about to twice the largest. Note [Batch sizes that nobody asked about].
   std::optional<std::int64_t> find_near(std::string const& question) const;
 
   std::size_t size() const { return answers_.size(); }
