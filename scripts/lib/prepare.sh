@@ -173,6 +173,7 @@ build() {
 prepare_python_models() {
   local cache="${XDG_CACHE_HOME:-$HOME/.cache}/maxbatch"
   local installed="$cache/python-models-$libtorch_version" python="$cache/torch-$libtorch_version/bin/python"
+  python_models="$installed"
   [[ -x "$python" ]] || return 0 # LibTorch came from elsewhere
   (
     flock 9

@@ -49,11 +49,15 @@ EnvironmentChanges compiler_surroundings(std::filesystem::path const& dry_cuda_l
   name << std::hex << std::hash<std::string>()(library);
   auto const ours = cache + "/maxbatch";
   auto const compilers = ours + "/dry_compilers";
-  auto const driver = compilers + "/driver-" + name.str();
-  for (auto const& folder : {cache, ours, compilers, driver}) {
-    if (!make_folder(folder)) { return {}; }
+  // Made with the library where it is built; where it is installed, or came in a wheel, once per user.
+  auto driver = (dry_cuda_library.parent_path() / "maxbatch_dry_driver").string();
+  if (!std::filesystem::exists(driver + "/libcuda.so.1")) {
+    driver = compilers + "/driver-" + name.str();
+    for (auto const& folder : {cache, ours, compilers, driver}) {
+      if (!make_folder(folder)) { return {}; }
+    }
+    if (!make_link(driver + "/libcuda.so.1", library)) { return {}; }
   }
-  if (!make_link(driver + "/libcuda.so.1", library)) { return {}; }
   return {{"TRITON_LIBCUDA_PATH", driver},
           {"TRITON_CACHE_DIR", compilers + "/triton"},
           {"TORCHINDUCTOR_CACHE_DIR", compilers + "/inductor"}};
