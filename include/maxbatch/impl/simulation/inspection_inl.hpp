@@ -166,10 +166,8 @@ MAXBATCH_INLINE std::string AllocatorState::broken_invariant() const {
                       "the unmapped blocks of list " + std::to_string(number) + " are not those that are unmapped");
   }
 
-  std::int64_t oversize = 0;
   for (std::size_t small = 0; small < 2; ++small) {
     auto const& sum = sums[small];
-    oversize += sum.oversize;
     auto const agree = [&](char const* name, PoolCounter const& counter, std::int64_t counted) {
       check.fail_unless(counter.pools[small].current == counted && counter.pools[small].peak >= counted,
                         std::string(name) + (small != 0 ? " of the small pool" : " of the large pool") + " is " +

@@ -52,7 +52,9 @@ MAXBATCH_INLINE std::string_view to_string(SizeLaw::Kind kind) {
 
 MAXBATCH_INLINE SizeLaw size_law_of(std::vector<RecordedSize> const& sizes) {
   SizeLaw law;
-  auto const& [last_batch_size, last_size] = sizes.back();
+  // Not a structured binding: Clang 14 lets no lambda capture one.
+  auto const last_batch_size = sizes.back().first;
+  auto const last_size = sizes.back().second;
   law.base_batch_size = last_batch_size;
   law.base_size = last_size;
   if (std::all_of(sizes.begin(), sizes.end(), [&](auto const& at) { return at.second == sizes.back().second; })) {
