@@ -70,13 +70,7 @@ void add_bench_command(CLI::App& app, Command& chosen) {
       ->type_name("NAME")
       ->group("Where");
   add_script_options(*command, arguments->script);
-  command
-      ->add_option_function<std::string>(
-          "--budget",
-          [arguments](std::string const& text) { arguments->budget = read_bytes("--budget", text, Bytes{1}); },
-          "memory that the training may take; default what the device has (cpu: half of the machine's memory)")
-      ->type_name("BYTES")
-      ->group("Where");
+  add_budget_option(*command, arguments->budget);
   auto const group = std::string("What is measured");
   command
       ->add_option_function<std::string>(

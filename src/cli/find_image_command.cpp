@@ -5,6 +5,7 @@
 #include "report/text_table.hpp"
 #include "run_search.hpp"
 #include "stop_signal.hpp"
+#include "training/finder_checks.hpp"
 #include "usage_error.hpp"
 #include <maxbatch/report/result_json.hpp>
 #include <maxbatch/training/max_batch_finder.hpp>
@@ -33,9 +34,7 @@ std::string text_of(ImageSize size) { return std::to_string(size.height) + "x" +
 
 /// The image whose shorter side was searched.
 ImageSize image_of(std::int64_t shorter, InputSizeOptions const& options) {
-  auto const longer = static_cast<double>(shorter) * options.aspect_ratio;
-  auto const strides = static_cast<std::int64_t>(longer / static_cast<double>(options.stride) + 0.999999);
-  return {shorter, std::max(shorter, strides * options.stride)};
+  return {shorter, detail::longer_side_of(shorter, options)};
 }
 
 std::string mib(Bytes amount) {
@@ -127,13 +126,7 @@ void add_find_image_command(CLI::App& app, Command& chosen) {
       ->required()
       ->type_name("NAME")
       ->group("Where");
-  command
-      ->add_option_function<std::string>(
-          "--budget",
-          [arguments](std::string const& text) { arguments->budget = read_bytes("--budget", text, Bytes{1}); },
-          "memory that the training may take; default what the device has (cpu: half of the machine's memory)")
-      ->type_name("BYTES")
-      ->group("Where");
+  add_budget_option(*command, arguments->budget);
   auto const group = std::string("Which images are tried");
   auto const count = [&](char const* name, std::int64_t& value, char const* help) {
     command

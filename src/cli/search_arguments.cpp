@@ -141,6 +141,15 @@ void add_effort_options(CLI::App& command, SearchArguments& arguments) {
 
 }  // namespace
 
+void add_budget_option(CLI::App& command, std::optional<Bytes>& budget) {
+  command
+      .add_option_function<std::string>(
+          "--budget", [&budget](std::string const& text) { budget = read_bytes("--budget", text, Bytes{1}); },
+          "memory that the training may take; default what the device has (cpu: half of the machine's memory)")
+      ->type_name("BYTES")
+      ->group("Where");
+}
+
 void add_format_option(CLI::App& command, OutputFormat& format) {
   add_value(
       command, "--format", "NAME",

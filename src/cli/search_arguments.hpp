@@ -35,6 +35,8 @@ constexpr char const* kRecipeGroup = "How the model is trained";
 
 /// Adds their options to a command.  Throws (while parsing): UsageError.
 void add_search_options(CLI::App& command, SearchArguments& arguments);
+/// `--budget`: what a device may be asked for; `budget` outlives the parsing.
+void add_budget_option(CLI::App& command, std::optional<Bytes>& budget);
 void add_format_option(CLI::App& command, OutputFormat& format);
 
 /// What only shows when all options are known: those that contradict each other, or that the device cannot do.
