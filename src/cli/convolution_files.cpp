@@ -67,15 +67,6 @@ std::vector<std::string> read_questions(std::string const& option, std::filesyst
   return questions;
 }
 
-std::vector<std::string> questions_of_table(std::string_view table) {
-  std::istringstream lines{std::string(table)};
-  std::vector<std::string> questions;
-  for (std::string line; std::getline(lines, line);) {
-    if (says_something(line)) { questions.push_back(dry::ConvolutionQuestion::parse(line).text()); }
-  }
-  return questions;
-}
-
 std::size_t merge_questions(std::string const& option, std::filesystem::path const& path,
                             std::vector<std::string> const& questions) {
   std::set<std::string> all;

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace maxbatch::cli {
@@ -10,9 +9,6 @@ namespace maxbatch::cli {
 /// The questions of a file, a line each, without its comments; each once, in the file's order. `option` named the file.
 /// Throws: UsageError when the file cannot be read, with file and line for what is no question.
 std::vector<std::string> read_questions(std::string const& option, std::filesystem::path const& path);
-
-/// The questions of a convolution table's text: what stands in front of the answers.
-std::vector<std::string> questions_of_table(std::string_view table);
 
 /// Adds questions to a file of them, which need not be there yet: each stands there once, in alphabetical order.
 /// Returns how many are new.  Throws: UsageError when the file is none of questions, or cannot be written.

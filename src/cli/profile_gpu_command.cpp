@@ -2,23 +2,27 @@
 #include "command.hpp"
 #include "convolution_files.hpp"
 #include "dry_cuda/libraries/convolution_table.hpp"
+#include "dry_cuda/libraries/convolution_table_text.hpp"
+#include "dry_cuda/profiling/ask_convolutions.hpp"
 #include "dry_cuda/profiling/card_reading.hpp"
 #include "dry_cuda/profiling/convolution_asker.hpp"
 #include "usage_error.hpp"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cctype>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <map>
+#include <functional>
 #include <memory>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace maxbatch::cli {
@@ -28,11 +32,9 @@ struct ProfileArguments {
   std::vector<std::string> questions;
   std::string output = ".";
   std::string device;
+  std::string jobs;
   bool again = false;
 };
-
-/// Question to answers, as one line of a table holds them. Sorted: tables are compared with diff.
-using Answers = std::map<std::string, std::string>;
 
 /// "NVIDIA GeForce RTX 2080 Ti" to "nvidia-geforce-rtx-2080-ti"
 std::string file_name_of(std::string const& device_name) {
@@ -59,29 +61,29 @@ std::vector<std::string> questions_of(ProfileArguments const& arguments) {
   };
   for (auto const& path : arguments.questions) { add(read_questions("--questions", path)); }
   if (arguments.questions.empty()) {
-    for (auto const table : dry::built_in_convolution_tables()) { add(questions_of_table(table)); }
+    for (auto const table : dry::built_in_convolution_tables()) {
+      dry::read_convolution_table(
+          table, [&](dry::ConvolutionAtBatch const& asked, auto const&) { add({dry::question_text(asked)}); });
+    }
   }
   return questions;
 }
 
 /// Adds what a table says, if it is of the same card and the same cuDNN.
-void add_answers(Answers& answers, std::string_view text, std::string const& card, std::string const& cudnn) {
-  if (dry::ConvolutionTable::header_value(text, "card") != card ||
-      dry::ConvolutionTable::header_value(text, "cudnn") != cudnn) {
+void add_answers(dry::ConvolutionAnswers& answers, std::string_view text, std::string const& card,
+                 std::string const& cudnn) {
+  if (dry::convolution_table_header(text, "card") != card || dry::convolution_table_header(text, "cudnn") != cudnn) {
     return;
   }
-  std::istringstream lines{std::string(text)};
-  for (std::string line; std::getline(lines, line);) {
-    if (line.empty() || line.front() == '#') { continue; }
-    auto const question = dry::ConvolutionQuestion::parse(line).text();
-    answers[question] = line.substr(question.size());
-  }
+  dry::read_convolution_table(text, [&](dry::ConvolutionAtBatch const& asked, std::vector<std::int64_t> workspaces) {
+    answers[dry::question_text(asked)] = std::move(workspaces);
+  });
 }
 
 /// What an earlier visit has answered; and what maxbatch brings along for this card, unless questions were given.
-Answers known_answers(ProfileArguments const& arguments, std::filesystem::path const& path, std::string const& card,
-                      std::string const& cudnn) {
-  Answers answers;
+dry::ConvolutionAnswers known_answers(ProfileArguments const& arguments, std::filesystem::path const& path,
+                                      std::string const& card, std::string const& cudnn) {
+  dry::ConvolutionAnswers answers;
   if (arguments.again) { return answers; }
   if (arguments.questions.empty()) {
     for (auto const table : dry::built_in_convolution_tables()) { add_answers(answers, table, card, cudnn); }
@@ -90,18 +92,14 @@ Answers known_answers(ProfileArguments const& arguments, std::filesystem::path c
   return answers;
 }
 
-std::string table_text(Answers const& answers, std::string const& card, std::string const& cudnn) {
-  auto text =
-      "# Workspaces of convolutions in bytes, up to three plans each, as cuDNN plans them on the card: maxbatch "
-      "profile-gpu.\n# card: " +
-      card + "\n# cudnn: " + cudnn + '\n';
-  for (auto const& [question, workspaces] : answers) { text += question + workspaces + '\n'; }
-  return text;
+std::string table_text(dry::ConvolutionAnswers const& answers, std::string const& card, std::string const& cudnn) {
+  return "# Workspaces of convolutions in bytes, up to three plans each, as cuDNN plans them on the card: maxbatch "
+         "profile-gpu.\n# card: " +
+         card + "\n# cudnn: " + cudnn + '\n' + dry::convolution_table_lines(answers);
 }
 
 struct Asked {
   std::size_t answered = 0;
-  std::size_t known_before = 0;
   std::vector<std::string> unanswered;  ///< with cuDNN's reason
 };
 
@@ -114,37 +112,37 @@ std::string time_left(std::chrono::steady_clock::duration passed, std::size_t do
   return whole < 90 ? ", " + std::to_string(whole) + " s left" : ", " + std::to_string((whole + 59) / 60) + " min left";
 }
 
-Asked ask(std::vector<std::string> const& questions, dry::ConvolutionAsker const& asker, Answers& answers,
-          Surroundings const& surroundings) {
+/// Adds the answers, and calls `save` now and then: a visit to a card that is cut short loses little.
+Asked ask(std::vector<std::string> const& questions, int device, unsigned threads, dry::ConvolutionAnswers& answers,
+          std::function<void()> const& save, Surroundings const& surroundings) {
   Asked asked;
   auto const began = std::chrono::steady_clock::now();
-  for (std::size_t i = 0; i < questions.size(); ++i) {
-    auto const& question = questions[i];
-    if (i % 16 == 0) {
-      surroundings.status.show("asking cuDNN: " + std::to_string(i) + " of " + std::to_string(questions.size()) +
-                               " convolutions" +
-                               time_left(std::chrono::steady_clock::now() - began,
-                                         asked.answered + asked.unanswered.size(), questions.size() - i));
-    }
-    if (answers.count(question) != 0) {
-      ++asked.known_before;
-      continue;
-    }
-    try {
-      auto const workspaces = asker.workspaces(dry::ConvolutionQuestion::parse(question));
-      if (workspaces.empty()) { throw std::runtime_error("cuDNN has no plan"); }
-      auto& line = answers[question];
-      for (auto const bytes : workspaces) { line += ' ' + std::to_string(bytes); }
+  auto saved = began;
+  dry::ask_convolutions(questions, device, threads, [&](dry::ConvolutionAnswer answer) {
+    if (answer.workspaces.empty()) {
+      asked.unanswered.push_back(answer.question + ": " + answer.reason);
+    } else {
+      answers[answer.question] = std::move(answer.workspaces);
       ++asked.answered;
-    } catch (std::runtime_error const& error) { asked.unanswered.push_back(question + ": " + error.what()); }
-  }
+    }
+    auto const done = asked.answered + asked.unanswered.size();
+    if (done % 16 != 0) { return; }
+    auto const now = std::chrono::steady_clock::now();
+    surroundings.status.show("asking cuDNN: " + std::to_string(done) + " of " + std::to_string(questions.size()) +
+                             " convolutions" + time_left(now - began, done, questions.size() - done));
+    if (now - saved < std::chrono::seconds(30)) { return; }
+    save();
+    saved = now;
+  });
   surroundings.status.clear();
   return asked;
 }
 
 ExitCode run(ProfileArguments const& arguments, Surroundings const& surroundings) {
   auto const device = arguments.device.empty() ? 0 : read_count("--device", arguments.device, 0);
-  auto const questions = questions_of(arguments);
+  auto const threads = arguments.jobs.empty() ? std::max(1U, std::thread::hardware_concurrency())
+                                              : static_cast<unsigned>(read_count("--jobs", arguments.jobs, 1));
+  auto questions = questions_of(arguments);
   std::filesystem::path const folder = arguments.output;
   if (!std::filesystem::is_directory(folder)) { throw UsageError("--output: " + arguments.output + " is no folder"); }
   dry::CardReading reading;
@@ -156,16 +154,20 @@ ExitCode run(ProfileArguments const& arguments, Surroundings const& surroundings
   auto const profile_path = folder / (file_name_of(name) + ".card.txt");
   replace_file("--output", profile_path, dry::card_reading_text(reading));
 
-  dry::ConvolutionAsker const asker;
-  auto const cudnn = asker.cudnn_version();
+  auto const cudnn = dry::ConvolutionAsker().cudnn_version();
   auto const table_path = table_beside(profile_path);
   auto answers = known_answers(arguments, table_path, name, cudnn);
-  auto const asked = ask(questions, asker, answers, surroundings);
-  replace_file("--output", table_path, table_text(answers, name, cudnn));
+  auto const given = questions.size();
+  questions.erase(std::remove_if(questions.begin(), questions.end(),
+                                 [&](auto const& question) { return answers.count(question) != 0; }),
+                  questions.end());
+  auto const save = [&] { replace_file("--output", table_path, table_text(answers, name, cudnn)); };
+  auto const asked = ask(questions, static_cast<int>(device), threads, answers, save, surroundings);
+  save();
 
   for (auto const& line : asked.unanswered) { surroundings.log.warn("no answer: " + line); }
   surroundings.out << name << ": " << profile_path.string() << '\n'
-                   << asked.answered << " convolutions asked, " << asked.known_before << " known before, "
+                   << asked.answered << " convolutions asked, " << given - questions.size() << " known before, "
                    << asked.unanswered.size() << " without an answer (cuDNN " << cudnn << "): " << table_path.string()
                    << '\n'
                    << "Use it anywhere: maxbatch dry-run --card-profile " << profile_path.string() << " -- PROGRAM\n";
@@ -185,6 +187,7 @@ void add_profile_gpu_command(CLI::App& app, Command& chosen) {
       ->allow_extra_args(false);
   command->add_option("--output", arguments->output, "the folder for both files; default here")->type_name("DIR");
   command->add_option("--device", arguments->device, "which card; default 0")->type_name("N");
+  command->add_option("--jobs", arguments->jobs, "threads that ask; default one for each processor")->type_name("N");
   command->add_flag(
       "--again", arguments->again,
       "ask once more what an earlier visit, or maxbatch's own table for this card, has answered; without it, "

@@ -2,6 +2,7 @@
 #include "dry_cuda/activation/environment.hpp"
 #include "dry_cuda/card_profile.hpp"
 #include "dry_cuda/libraries/convolution_table.hpp"
+#include "dry_cuda/libraries/convolution_table_text.hpp"
 #include "dry_cuda/libraries/real_library.hpp"
 
 #include <cudnn_graph.h>
@@ -23,8 +24,7 @@ std::string environment_path(char const* name) {
 
 /// What cuDNN plans changes from version to version, and a table of another one would be believed without reason.
 bool is_for(std::string_view table, std::string const& card, std::string const& cudnn) {
-  return ConvolutionTable::header_value(table, "card") == card &&
-         ConvolutionTable::header_value(table, "cudnn") == cudnn;
+  return convolution_table_header(table, "card") == card && convolution_table_header(table, "cudnn") == cudnn;
 }
 
 ConvolutionTable read_tables() {
@@ -39,9 +39,9 @@ ConvolutionTable read_tables() {
   std::string const text{std::istreambuf_iterator<char>(file), {}};
   if (!file) end_with_sentence("the convolution table " + path + " cannot be read");
   if (!is_for(text, card_profile().name, cudnn)) {
-    end_with_sentence("the convolution table " + path + " is for " + ConvolutionTable::header_value(text, "card") +
-                      " and cuDNN " + ConvolutionTable::header_value(text, "cudnn") + ", not for " +
-                      card_profile().name + " and cuDNN " + cudnn);
+    end_with_sentence("the convolution table " + path + " is for " + convolution_table_header(text, "card") +
+                      " and cuDNN " + convolution_table_header(text, "cudnn") + ", not for " + card_profile().name +
+                      " and cuDNN " + cudnn);
   }
   try {
     table.add(text);

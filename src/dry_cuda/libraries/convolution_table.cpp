@@ -1,10 +1,9 @@
 #include "dry_cuda/libraries/convolution_table.hpp"
 
+#include "dry_cuda/libraries/convolution_table_text.hpp"
+
 #include <algorithm>
-#include <charconv>
 #include <iterator>
-#include <stdexcept>
-#include <system_error>
 #include <utility>
 
 #include <fcntl.h>
@@ -12,48 +11,6 @@
 
 namespace maxbatch::dry {
 namespace {
-
-constexpr std::size_t kQuestionWords = 9;
-
-std::vector<std::string_view> words_of(std::string_view line) {
-  std::vector<std::string_view> words;
-  while (!line.empty()) {
-    std::size_t const end = std::min(line.find(' '), line.size());
-    if (end > 0) words.push_back(line.substr(0, end));
-    line.remove_prefix(std::min(end + 1, line.size()));
-  }
-  return words;
-}
-
-/// Takes the first line off `text`.
-std::string_view next_line(std::string_view& text) {
-  std::size_t const end = text.find('\n');
-  std::string_view const line = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return line;
-}
-
-std::optional<std::int64_t> number(std::string_view word) {
-  std::int64_t value = 0;
-  auto const [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc{} || end != word.data() + word.size() || value < 0) return std::nullopt;
-  return value;
-}
-
-struct BatchedQuestion {
-  std::int64_t batch = 0;
-  std::string without_batch;
-};
-
-/// "forward 16,128,32,32 ..." is 16 and "forward ,128,32,32 ...".
-std::optional<BatchedQuestion> split_batch(std::string_view question) {
-  auto const begin = question.find(' ') + 1;  // 0 where there is no space
-  auto const end = question.find(',', begin);
-  if (begin == 0 || end == std::string_view::npos) return std::nullopt;
-  auto const batch = number(question.substr(begin, end - begin));
-  if (!batch) return std::nullopt;
-  return BatchedQuestion{*batch, std::string(question.substr(0, begin)) + std::string(question.substr(end))};
-}
 
 /// Note [Batch sizes that nobody asked about]
 /// Two batch sizes that a table has, next to the one that is asked about, tell the workspace if both say the same. Otherwise, if
@@ -75,58 +32,42 @@ std::optional<std::int64_t> between(std::int64_t at, std::pair<std::int64_t, std
 }  // namespace
 
 void ConvolutionTable::add(std::string_view text) {
-  for (std::size_t line_number = 1; !text.empty(); ++line_number) {
-    auto const line = next_line(text);
-    auto const words = words_of(line);
-    if (words.empty() || words[0].front() == '#') continue;
-    std::vector<std::int64_t> answers;
-    bool understood = words.size() > kQuestionWords;
-    std::string question;
-    for (std::size_t i = 0; i < words.size() && understood; ++i) {
-      if (i < kQuestionWords) {
-        if (i > 0) question += ' ';
-        question += words[i];
-      } else if (auto const bytes = number(words[i])) {
-        answers.push_back(*bytes);
-      } else {
-        understood = false;
-      }
-    }
-    if (!understood) {
-      throw std::runtime_error("line " + std::to_string(line_number) +
-                               " of a convolution table is no question and answer: " + std::string(line));
-    }
-    if (auto const split = split_batch(question)) by_batch_[split->without_batch][split->batch] = answers.front();
-    answers_[question] = std::move(answers);
-  }
+  read_convolution_table(text, [this](ConvolutionAtBatch const& question, std::vector<std::int64_t> workspaces) {
+    answers_[question.convolution][question.batch] = std::move(workspaces);
+  });
+}
+
+ConvolutionTable::ByBatch const* ConvolutionTable::batches_of(std::string const& convolution) const {
+  auto const found = answers_.find(convolution);
+  return found == answers_.end() ? nullptr : &found->second;
 }
 
 std::optional<std::int64_t> ConvolutionTable::find(std::string const& question, std::size_t rank) const {
-  auto const found = answers_.find(question);
-  if (found == answers_.end() || rank >= found->second.size()) return std::nullopt;
+  auto const parts = split_batch(question);
+  auto const* const batches = parts ? batches_of(parts->convolution) : nullptr;
+  if (batches == nullptr) return std::nullopt;
+  auto const found = batches->find(parts->batch);
+  if (found == batches->end() || rank >= found->second.size()) return std::nullopt;
   return found->second[rank];
 }
 
 std::optional<std::int64_t> ConvolutionTable::find_near(std::string const& question) const {
-  auto const split = split_batch(question);
-  auto const found = split ? by_batch_.find(split->without_batch) : by_batch_.end();
-  if (found == by_batch_.end() || found->second.size() < 2) return std::nullopt;
-  auto const& sizes = found->second;
+  auto const parts = split_batch(question);
+  auto const* const batches = parts ? batches_of(parts->convolution) : nullptr;
+  if (batches == nullptr || batches->size() < 2) return std::nullopt;
   // One on either side, else the two largest. Below what was asked about, and far above it, other plans win.
   constexpr std::int64_t kFar = 2;
-  auto high = sizes.lower_bound(split->batch);
-  if (high == sizes.begin() || split->batch > kFar * sizes.rbegin()->first) return std::nullopt;
-  if (high == sizes.end()) --high;
-  return between(split->batch, *std::prev(high), *high);
+  auto high = batches->lower_bound(parts->batch);
+  if (high == batches->begin() || parts->batch > kFar * batches->rbegin()->first) return std::nullopt;
+  if (high == batches->end()) --high;
+  auto const low = std::prev(high);
+  return between(parts->batch, {low->first, low->second.front()}, {high->first, high->second.front()});
 }
 
-std::string ConvolutionTable::header_value(std::string_view text, std::string_view key) {
-  std::string const beginning = "# " + std::string(key) + ": ";
-  while (!text.empty()) {
-    auto const line = next_line(text);
-    if (line.substr(0, beginning.size()) == beginning) return std::string(line.substr(beginning.size()));
-  }
-  return {};
+std::size_t ConvolutionTable::size() const {
+  std::size_t questions = 0;
+  for (auto const& [convolution, batches] : answers_) questions += batches.size();
+  return questions;
 }
 
 bool ConvolutionQuestionLog::write(std::string const& question) {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include "dry_cuda/libraries/convolution_question.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -19,15 +17,11 @@ namespace maxbatch::dry {
 /// Workspaces of convolutions as a real card gave them. Without a driver cuDNN withholds some engines for fp32, so that its
 /// plans, and their workspaces, are not always the card's.
 ///
-/// Format: text, a line each. Empty lines and lines that begin with # say nothing. Any other line is a question as
-/// ConvolutionQuestion::text() writes it, and behind it the workspace in bytes of the first plan that the card's cuDNN could
-/// make, then those of the further plans in the heuristics' order as far as they are known:
-///   forward 16,128,32,32 128,128,3,3 1,1 1,1 1,1 contiguous half any 8683536
-/// The header of a table names the card and the cuDNN that answered: `# card: NVIDIA H200`, `# cudnn: 91900`.
+/// Its format: convolution_table_text.hpp.
 class ConvolutionTable {
  public:
   /// Adds what `text` holds; a later line goes before an earlier one of the same question.
-  /// Throws: std::runtime_error with the number of a line that is none of the above.
+  /// Throws: as read_convolution_table.
   void add(std::string_view text);
 
   /// The workspace of the plan `rank` that a card could make for this question (0: the first).
@@ -37,15 +31,13 @@ class ConvolutionTable {
   /// the smallest that was asked about to twice the largest. Note [Batch sizes that nobody asked about].
   std::optional<std::int64_t> find_near(std::string const& question) const;
 
-  std::size_t size() const { return answers_.size(); }
-
-  /// What a table's header says behind `# KEY:`, or nothing.
-  static std::string header_value(std::string_view text, std::string_view key);
+  std::size_t size() const;
 
  private:
-  std::unordered_map<std::string, std::vector<std::int64_t>> answers_;
-  /// The first answers by batch size, by the question without it.
-  std::unordered_map<std::string, std::map<std::int64_t, std::int64_t>> by_batch_;
+  using ByBatch = std::map<std::int64_t, std::vector<std::int64_t>>;
+  ByBatch const* batches_of(std::string const& convolution) const;
+
+  std::unordered_map<std::string, ByBatch> answers_;  ///< by the question with * for its batch size
 };
 
 /// The questions that no table answered, each written once to a file that several processes may share: a line each, as the

@@ -57,7 +57,8 @@ if(TARGET maxbatch_program AND MAXBATCH_LIBTORCH_HAS_CUDA)
   maxbatch_configure_target(dry_convolution_training)
   maxbatch_use_torch_pch(dry_convolution_training)
   target_link_libraries(dry_convolution_training PRIVATE torch)
-  maxbatch_add_test(NAME dry_launcher_test SOURCES launcher_test.cpp LINK nlohmann_json::nlohmann_json LABELS unit)
+  maxbatch_add_test(NAME dry_launcher_test SOURCES launcher_test.cpp
+    "${PROJECT_SOURCE_DIR}/src/dry_cuda/libraries/convolution_table_text.cpp" LINK nlohmann_json::nlohmann_json LABELS unit)
   set(definitions MAXBATCH_PROGRAM="$<TARGET_FILE:maxbatch_program>"
                   MAXBATCH_H200_TABLE="${PROJECT_SOURCE_DIR}/src/dry_cuda/libraries/convolution_tables/h200.txt")
   set(started maxbatch_program maxbatch_dry_cuda maxbatch_allocator_watch)
@@ -70,10 +71,13 @@ if(TARGET maxbatch_program AND MAXBATCH_LIBTORCH_HAS_CUDA)
     endif()
   endforeach()
   target_compile_definitions(dry_launcher_test PRIVATE ${definitions})
+  target_include_directories(dry_launcher_test PRIVATE "${PROJECT_SOURCE_DIR}/src")
   add_dependencies(dry_launcher_test ${started})
 
   # With a card: tests/unit because the program is the same; ctest -L gpu.
-  maxbatch_add_test(NAME profile_gpu_test SOURCES profile_gpu_test.cpp LINK nlohmann_json::nlohmann_json LABELS gpu)
+  maxbatch_add_test(NAME profile_gpu_test SOURCES profile_gpu_test.cpp
+    "${PROJECT_SOURCE_DIR}/src/dry_cuda/libraries/convolution_table_text.cpp" LINK nlohmann_json::nlohmann_json LABELS gpu)
   target_compile_definitions(profile_gpu_test PRIVATE ${definitions})
+  target_include_directories(profile_gpu_test PRIVATE "${PROJECT_SOURCE_DIR}/src")
   add_dependencies(profile_gpu_test maxbatch_program)
 endif()

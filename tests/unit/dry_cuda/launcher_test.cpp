@@ -1,5 +1,6 @@
 // What `maxbatch dry-run` says about programs that cannot be dry, what it writes down, and what it reads back.
 #include "program_runs.hpp"
+#include "table_answers.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -192,28 +193,13 @@ TEST(DryLauncher, QuestionsAreWrittenAnsweredAndThenKnown) {
 // The shipped table's answers come back through profile-gpu: it asks as LibTorch does.
 TEST(ProfileGpu, ADryH200AnswersAsItsTable) {
   Folder const folder;
-  std::istringstream table(read_file(MAXBATCH_H200_TABLE));
-  std::map<std::string, bool> expected;
-  int line_number = 0;
-  std::ofstream questions(folder.file("questions"));
-  for (std::string line; std::getline(table, line);) {
-    if (line.empty() || line.front() == '#' || ++line_number % 200 != 0) { continue; }
-    questions << line << '\n';  // what stands behind a question is not looked at
-    expected[line] = true;
-  }
-  questions.close();
+  auto const expected = some_answers(read_file(MAXBATCH_H200_TABLE), 200);
+  EXPECT_GT(expected.size(), 30U);
+  write_questions(folder.file("questions"), expected);
   auto const said = run_maxbatch("dry-run --card h200 -- " MAXBATCH_PROGRAM " profile-gpu --questions " +
                                  folder.file("questions") + " --output " + folder.path());
   ASSERT_EQ(said.exit_code, 0) << said.text;
-  std::istringstream answers(read_file(folder.file("nvidia-h200.convolutions.txt")));
-  std::size_t same = 0;
-  for (std::string line; std::getline(answers, line);) {
-    if (line.front() == '#') { continue; }
-    EXPECT_TRUE(expected.count(line) == 1) << line;
-    ++same;
-  }
-  EXPECT_EQ(same, expected.size());
-  EXPECT_GT(same, 30U);
+  EXPECT_EQ(some_answers(read_file(folder.file("nvidia-h200.convolutions.txt")), 1), expected);
 }
 
 TEST(ProfileGpu, ComplainsBeforeItTouchesTheCard) {

@@ -1,5 +1,6 @@
 #include "dry_cuda/libraries/convolution_question.hpp"
 #include "dry_cuda/libraries/convolution_table.hpp"
+#include "dry_cuda/libraries/convolution_table_text.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,14 +36,11 @@ TEST(ConvolutionQuestion, IsTheLineOfATable) {
 TEST(ConvolutionQuestion, IsReadAsItIsWritten) {
   int questions = 0;
   for (auto const table : built_in_convolution_tables()) {
-    std::istringstream lines{std::string(table)};
-    for (std::string line; std::getline(lines, line);) {
-      if (line.empty() || line.front() == '#') continue;
+    read_convolution_table(table, [&](ConvolutionAtBatch const& asked, auto const&) {
       ++questions;
-      auto const text = ConvolutionQuestion::parse(line).text();
-      ASSERT_EQ(line.substr(0, text.size()), text);
+      auto const text = question_text(asked);
       ASSERT_EQ(ConvolutionQuestion::parse(text).text(), text);
-    }
+    });
   }
   EXPECT_GT(questions, 6000);
   EXPECT_THROW(ConvolutionQuestion::parse("forward 1,2,3"), std::invalid_argument);
@@ -106,8 +104,41 @@ TEST(ConvolutionTable, BelievesTheLaterLine) {
   EXPECT_EQ(table.size(), 1U);
 }
 
+TEST(ConvolutionTable, HasALineForAllBatchSizesOfAConvolution) {
+  auto const convolution = [](std::string const& batch) {
+    return "forward " + batch + ",128,32,32 128,128,3,3 1,1 1,1 1,1 contiguous half any";
+  };
+  auto const line = convolution("*") + " 2:7,0 16:100,20,3 128:5\n";
+  ConvolutionTable table;
+  table.add(line);
+  EXPECT_EQ(table.size(), 3U);
+  EXPECT_EQ(table.find(convolution("16"), 1), 20);
+  EXPECT_EQ(table.find(convolution("128")), 5);
+  EXPECT_EQ(table.find(convolution("3")), std::nullopt);
+  EXPECT_EQ(convolution_table_lines(
+                {{convolution("16"), {100, 20, 3}}, {convolution("128"), {5}}, {convolution("2"), {7, 0}}}),
+            line);
+}
+
+// Any table, written and read: the same answers.
+TEST(ConvolutionTable, IsWrittenAsItIsRead) {
+  for (auto const text : built_in_convolution_tables()) {
+    auto const answers_of = [](std::string_view table) {
+      ConvolutionAnswers answers;
+      read_convolution_table(table, [&](ConvolutionAtBatch const& asked, std::vector<std::int64_t> workspaces) {
+        answers[question_text(asked)] = std::move(workspaces);
+      });
+      return answers;
+    };
+    auto const answers = answers_of(text);
+    EXPECT_EQ(answers_of(convolution_table_lines(answers)), answers);
+  }
+}
+
 TEST(ConvolutionTable, RefusesALineThatIsNone) {
-  for (std::string const line : {"forward 1,2 3", "forward a b c d e f g h", "hello"}) {
+  for (std::string const line :
+       {"forward 1,2 3", "forward a b c d e f g h", "hello", "forward *,2 3 1 1 1 contiguous half any 8",
+        "forward *,2 3 1 1 1 contiguous half any 8:", "forward *,2 3 1 1 1 contiguous half any 8:1,x"}) {
     ConvolutionTable table;
     EXPECT_THAT([&] { table.add("# one\n" + line + "\n"); },
                 testing::ThrowsMessage<std::runtime_error>(testing::HasSubstr("line 2")))
@@ -119,15 +150,15 @@ TEST(ConvolutionTable, RefusesALineThatIsNone) {
 
 TEST(ConvolutionTable, KnowsItsHeader) {
   std::string const text = "# a table\n# card: NVIDIA H200\n# cudnn: 91900\n";
-  EXPECT_EQ(ConvolutionTable::header_value(text, "card"), "NVIDIA H200");
-  EXPECT_EQ(ConvolutionTable::header_value(text, "cudnn"), "91900");
-  EXPECT_EQ(ConvolutionTable::header_value(text, "driver"), "");
+  EXPECT_EQ(convolution_table_header(text, "card"), "NVIDIA H200");
+  EXPECT_EQ(convolution_table_header(text, "cudnn"), "91900");
+  EXPECT_EQ(convolution_table_header(text, "driver"), "");
 }
 
 TEST(ConvolutionTable, ComesWithTheH200s) {
   auto const tables = built_in_convolution_tables();
   ASSERT_FALSE(tables.empty());
-  EXPECT_EQ(ConvolutionTable::header_value(tables[0], "card"), "NVIDIA H200");
+  EXPECT_EQ(convolution_table_header(tables[0], "card"), "NVIDIA H200");
   ConvolutionTable table;
   for (auto const text : tables) table.add(text);
   EXPECT_GT(table.size(), 1000U);

@@ -18,34 +18,57 @@ import re
 WORDS = 9  # of a question
 
 
-def lines_of(path: pathlib.Path) -> tuple:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line.startswith("#")], [line.split() for line in lines if line and not line.startswith("#")]
+def read(path: pathlib.Path) -> tuple:
+    """The header of a table and its answers, {(direction, batch size, rest of the question): workspaces}: its format is said in
+    convolution_table_text.hpp."""
+    header, answers = [], {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            header.append(line)
+            continue
+        words = line.split()
+        if not words:
+            continue
+        batch, _, shape = words[1].partition(",")
+        key = lambda size: (words[0], int(size), shape, *words[2:WORDS])
+        if batch != "*":
+            answers[key(batch)] = words[WORDS:]
+        for size, _, workspaces in (word.partition(":") for word in words[WORDS:] if batch == "*"):
+            answers[key(size)] = workspaces.split(",")
+    return header, answers
 
 
-def merged(table: pathlib.Path, answers: pathlib.Path) -> list:
-    header, rows = lines_of(table)
-    other_header, more = lines_of(answers)
-    said = lambda lines: [line for line in lines if re.match(r"# (card|cudnn): ", line)]
-    if said(header) != said(other_header):
-        raise SystemExit(f"{answers} is for another card or cuDNN: {said(other_header)}, not {said(header)}")
-    by_question = {tuple(row[:WORDS]): row for row in rows + more}
-    return header + [" ".join(row) for row in by_question.values()]
+def lines(answers: dict) -> list:
+    by_convolution = collections.defaultdict(dict)
+    for (direction, batch, shape, *others), workspaces in answers.items():
+        by_convolution[" ".join((direction, f"*,{shape}", *others))][batch] = ",".join(workspaces)
+    return [" ".join((convolution, *(f"{batch}:{said}" for batch, said in sorted(batches.items()))))
+            for convolution, batches in sorted(by_convolution.items())]
+
+
+def merged(table: pathlib.Path, more: list) -> list:
+    header, answers = read(table)
+    said = lambda header: [line for line in header if re.match(r"# (card|cudnn): ", line)]
+    for path in more:
+        other_header, others = read(path)
+        if said(header) != said(other_header):
+            raise SystemExit(f"{path} is for another card or cuDNN: {said(other_header)}, not {said(header)}")
+        answers.update(others)
+    return header + lines(answers)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", type=pathlib.Path)
     parser.add_argument("--batch-sizes", type=lambda text: [int(size) for size in text.split(",")], default=[])
-    parser.add_argument("--answers", type=pathlib.Path)
+    parser.add_argument("--answers", type=pathlib.Path, nargs="+")
     arguments = parser.parse_args()
     if arguments.answers:
         print("\n".join(merged(arguments.table, arguments.answers)))
         return
     families = collections.defaultdict(set)
-    for row in lines_of(arguments.table)[1]:
-        batch, _, rest = row[1].partition(",")
-        families[(row[0], rest, *row[2:WORDS])].add(int(batch))
+    for direction, batch, *rest in read(arguments.table)[1]:
+        families[(direction, *rest)].add(batch)
     for (direction, rest, *others), known in sorted(families.items()):
         for batch in arguments.batch_sizes if len(known) > 1 else []:
             if batch not in known and batch <= 3 * max(known):
