@@ -13,11 +13,29 @@ class _TrialOver(BaseException):
     """Unwinds the function once it has run its steps. Nobody's `except Exception` takes it for a failure."""
 
 
+def _retries() -> int:
+    """Requests so far that passed only after the allocator had given its cache back."""
+    import torch
+
+    return torch.cuda.memory_stats().get("num_alloc_retries", 0) if torch.cuda.is_initialized() else 0
+
+
+def _layout() -> int:
+    """Of all segments and blocks of the allocator, one number."""
+    import torch
+
+    return hash(tuple((segment["address"], segment["total_size"], *((block["size"], block["state"]) for block in segment["blocks"]))
+                      for segment in torch.cuda.memory_snapshot()))  # fmt: skip
+
+
 class _StepCounter:
-    """Ends the function after so many optimizer steps, each complete."""
+    """Ends the function after so many optimizer steps, each complete; where memory was short in them, after as many more as leave a layout
+    of the allocator behind that was there before. Until then a later step may fail: each flush of the cache leaves another layout."""
+
+    MOST_FURTHER_STEPS = 100
 
     def __init__(self, steps: int):
-        self.steps, self.seen = steps, 0
+        self.steps, self.seen, self.retries, self.layouts = steps, 0, _retries(), set()
 
     def __enter__(self):
         from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -30,8 +48,16 @@ class _StepCounter:
 
     def step_ended(self, *_):
         self.seen += 1
-        if self.seen >= self.steps:
+        if self.seen >= self.steps and self._is_settled():
             raise _TrialOver
+
+    def _is_settled(self) -> bool:
+        if _retries() == self.retries or self.seen >= self.steps + self.MOST_FURTHER_STEPS:
+            return True
+        layout = _layout()
+        is_known = layout in self.layouts
+        self.layouts.add(layout)
+        return is_known
 
 
 def _release():
@@ -60,10 +86,11 @@ def find_executable_batch_size(
 
     As in Accelerate the function is called without its first argument, and builds its model, optimizer and loaders inside.
     First come trials: the function, ended after `steps` optimizer steps, at sizes that the search picks, upward too unless
-    `search_upward` is false (then `starting_batch_size` is the largest tried). The largest size that ran, beside the next one that
-    did not, is the answer; with it the function then runs to its end. Should it run out of memory there after all (a validation
-    that takes more than a step), the next smaller size is tried, as Accelerate would. The search's `Result` is the decorated
-    function's `result`, and is given to `on_result`.
+    `search_upward` is false (then `starting_batch_size` is the largest tried). Where memory was short in those steps, more follow,
+    until the allocator's layout repeats itself, since a later one may fail. The largest size that ran, beside the next one that did not, is the answer; with it the
+    function then runs to its end. Should it run out of memory there after all (a validation that takes more than a step), the next
+    smaller size is tried, as Accelerate would. The search's `Result` is the decorated function's `result`, and is given to
+    `on_result`.
 
     `reduce_batch_size_fn` is Accelerate's; here the search decides, so that it is refused.
     """

@@ -1,8 +1,10 @@
 // Keeps the allocator's part of a dry run's report: peaks, retries, failed requests, and how much of the allocated peak is
 // scratch memory of which source. Sees every block that LibTorch's caching allocator hands out. Where the launcher asked for it
-// (MAXBATCH_WATCH_STEPS, MAXBATCH_ALLOCATOR_BUDGET), it also looks for the program's steps and holds the allocator to a budget.
+// (MAXBATCH_WATCH_STEPS, MAXBATCH_ALLOCATOR_BUDGET, MAXBATCH_RECORD_EVENTS), it also looks for the program's steps, holds the
+// allocator to a budget and records its events.
 #include "dry_cuda/report/allocator_watch.hpp"
 
+#include "event_recorder.hpp"
 #include "step_watch.hpp"
 
 #include <ATen/cuda/CUDAContextLight.h>
@@ -181,6 +183,7 @@ class DeviceWatch {
 struct Watch {
   AllocatorWatchBoard* board = nullptr;
   std::array<DeviceWatch, ProcessRecord::kDevices> device;
+  EventRecorder recorder;
   bool watches_steps = false;
 };
 
@@ -194,8 +197,9 @@ bool is_ours(std::int64_t device) { return device >= 0 && device < ProcessRecord
 void on_event(allocator::TraceEntry const& entry) {
   if (!is_ours(entry.device_) || entry.action_ == allocator::TraceEntry::SNAPSHOT) { return; }
   auto& the_watch = watch();
-  // Before the statistics are looked at: it may end a step with the event before.
+  // Before the statistics are looked at and the event is recorded: it may end a step with the event before.
   auto const phase = the_watch.watches_steps ? step_watch().phase_of_this_thread() : WatchedPhase::setup;
+  the_watch.recorder.event(entry);
   // Taken again by the thread that holds it: the allocator's lock is recursive.
   auto const stats = allocator::getDeviceStats(static_cast<c10::DeviceIndex>(entry.device_));
   auto const expected_of_this_thread = the_watch.board->expected_of_this_thread;
@@ -245,6 +249,8 @@ StepFigures figures_of_step(StepMark mark) {
     retries += the_watch.board->record.at(i)->retries;
   }
   if (all.retries > 0) { all.layout = is_free ? layout_now() : ++steps_without_layout; }
+  the_watch.recorder.step_ended(mark);
+  if (is_free) { the_watch.recorder.note_usable_memory(); }
   the_watch.board->process->steps.out_of_memory_before = out_of_memory;
   the_watch.board->process->steps.retries_before = retries;
   return all;
@@ -299,6 +305,7 @@ extern "C" __attribute__((visibility("default"))) bool maxbatch_start_allocator_
   for (std::size_t i = 0; i < the_watch.device.size(); ++i) { the_watch.device.at(i).begin(board->record.at(i)); }
   board->scratch_is_at = announce;
   describe_devices(*board);
+  the_watch.recorder.begin();
   if (auto const steps = number_of("MAXBATCH_WATCH_STEPS"); steps > 0) {
     the_watch.watches_steps = true;
     step_watch().begin(&board->process->steps, steps, figures_of_step);

@@ -223,7 +223,7 @@ void add_find_command(CLI::App& app, Command& chosen) {
     for (auto const* const option : command->get_options()) {
       auto const name = option->get_name();
       auto const is_of_models = option->get_group() == kRecipeGroup || name == "--record" || name == "--rehearse" ||
-                                name == "--replay" || name == "--fresh-processes";
+                                name == "--fresh-processes";
       if (is_of_models && option->count() > 0) { arguments->meaningless.push_back(name); }
     }
     chosen = [arguments](Surroundings const& surroundings) { return find(*arguments, surroundings); };

@@ -9,28 +9,33 @@
 namespace maxbatch::cli {
 namespace {
 
+struct Question {
+  TrialKey key;
+  std::optional<Prediction> prediction;  // when it was asked
+};
+
 /// What the search asks first that is not known.
-std::optional<TrialKey> first_unknown(SearchOptions options, KnownTrials const& known,
+std::optional<Question> first_unknown(SearchOptions options, KnownTrials const& known,
                                       MakePredictor const& make_predictor) {
   options.max_duration.reset();
   options.before_retry = nullptr;
   auto const predictor = make_predictor();
   std::map<std::int64_t, std::size_t> asked;
-  std::optional<TrialKey> unknown;
+  std::optional<Question> unknown;
   // The search turns exceptions of a probe into outcomes, so an unknown size is remembered, and the search told to stop.
   class StopAtUnknown : public SearchObserver {
    public:
-    explicit StopAtUnknown(std::optional<TrialKey> const& unknown) : unknown_(unknown) {}
+    explicit StopAtUnknown(std::optional<Question> const& unknown) : unknown_(unknown) {}
     bool stop_requested() override { return unknown_.has_value(); }
 
    private:
-    std::optional<TrialKey> const& unknown_;
+    std::optional<Question> const& unknown_;
   } stop(unknown);
   auto const probe = [&](std::int64_t size) {
     TrialKey const key{size, asked[size]++};
     auto const found = known.find(key);
     if (found != known.end()) { return found->second; }
-    unknown = key;
+    unknown = Question{key, predictor->predict()};
     return TrialOutcome::fits();
   };
   try {
@@ -66,19 +71,21 @@ std::vector<TrialKey> next_trials(SearchOptions const& options, KnownTrials cons
   for (int i = 0; i < kMostWorlds && !worlds.empty() && wanted.size() < count; ++i) {
     auto const world = std::move(worlds.front());
     worlds.pop_front();
-    auto const next = first_unknown(options, world, make_predictor);
-    if (!next) { continue; }
-    auto const is_new = std::none_of(wanted.begin(), wanted.end(),
-                                     [&](TrialKey const& one) { return !(one < *next) && !(*next < one); });
-    if (is_new) { wanted.push_back(*next); }
-    auto const peak = guessed_peak(world, next->size);
+    auto const question = first_unknown(options, world, make_predictor);
+    if (!question) { continue; }
+    auto const& next = question->key;
+    auto const is_new =
+        std::none_of(wanted.begin(), wanted.end(), [&](TrialKey const& one) { return !(one < next) && !(next < one); });
+    if (is_new) { wanted.push_back(next); }
+    auto const peak = guessed_peak(world, next.size);
     auto fits = world;
-    fits[*next] = TrialOutcome::fits(peak ? MemoryPeaks::all(*peak) : MemoryPeaks{});
+    fits[next] = TrialOutcome::fits(peak ? MemoryPeaks::all(*peak) : MemoryPeaks{});
     auto fails = world;
-    fails[*next] = TrialOutcome::out_of_memory();
-    // A size that failed once fails again.
-    auto const is_repeat = next->number > 0;
-    auto const likely_fits = !is_repeat && (!limit || !peak || *peak <= *limit);
+    fails[next] = TrialOutcome::out_of_memory();
+    // A size that failed once fails again; else as is predicted, or as the peaks of smaller ones let guess.
+    auto const is_repeat = next.number > 0;
+    auto const guess = !limit || !peak || *peak <= *limit;
+    auto const likely_fits = !is_repeat && (question->prediction ? next.size <= question->prediction->best : guess);
     worlds.push_back(std::move(likely_fits ? fits : fails));
     if (!is_repeat) { worlds.push_back(std::move(likely_fits ? fails : fits)); }
   }

@@ -21,7 +21,7 @@ namespace maxbatch::cli {
 namespace {
 
 [[noreturn]] void refuse(std::string const& program, std::string const& why) {
-  throw UsageError("dry-run: '" + program + "' " + why);
+  throw UsageError("'" + program + "' " + why);
 }
 
 bool is_there(std::string const& path) { return access(path.c_str(), F_OK) == 0; }

@@ -3,13 +3,13 @@
 #include "dry_run_report.hpp"
 #include "next_sizes.hpp"
 #include "program_file.hpp"
+#include "program_predictor.hpp"
 #include "program_trial.hpp"
 #include "stop_signal.hpp"
 #include "temporary_folder.hpp"
 #include "usage_error.hpp"
 #include <maxbatch/search/allowed_sizes.hpp>
 #include <maxbatch/search/batch_size_search.hpp>
-#include <maxbatch/search/phase_line_predictor.hpp>
 #include <maxbatch/simulation/card_catalogue.hpp>
 
 #include <algorithm>
@@ -91,29 +91,6 @@ class SignalObserver : public SearchObserver {
   SearchObserver* next_;
 };
 
-/// Lines through the peaks of each phase, once it is known how much memory there is.
-class LimitedPredictor : public PeakPredictor {
- public:
-  LimitedPredictor(std::optional<Bytes> const& limit, double exponent) : limit_(limit), exponent_(exponent) {}
-
-  void observe(TrialRecord const& record) override {
-    seen_.push_back(record);
-    if (!lines_ && limit_) {
-      lines_.emplace(*limit_, exponent_);
-      for (auto const& one : seen_) { lines_->observe(one); }
-    } else if (lines_) {
-      lines_->observe(record);
-    }
-  }
-  std::optional<Prediction> predict() const override { return lines_ ? lines_->predict() : std::nullopt; }
-
- private:
-  std::optional<Bytes> const& limit_;
-  double exponent_;
-  std::vector<TrialRecord> seen_;
-  std::optional<PhaseLinePredictor> lines_;
-};
-
 /// Images are square: their memory grows with the square of their side. It only ever picks the next trial.
 double exponent_of(std::string const& argument) {
   for (auto const* const word : {"img", "image", "resolution", "crop", "input-size", "input_size"}) {
@@ -158,7 +135,9 @@ std::string visible_device(c10::DeviceIndex index) {
 class ProgramSearch {
  public:
   ProgramSearch(VariedCommand const& command, ProgramSearchOptions const& options)
-      : command_(command), options_(options) {
+      : command_(command),
+        options_(options),
+        knowledge_(options.finder.search, exponent_of(command.name()), options.finder.replay_scouts) {
     trials_.steps = options.finder.steps;
     trials_.to_its_end = options.to_its_end;
     trials_.timeout = options.trial_timeout;
@@ -174,21 +153,24 @@ class ProgramSearch {
       device_.total = card.total_memory;
       device_.usable = headroom(card.total_memory, card.context.when_training());
       device_.evidence = DeviceEvidence::dry;
-      limit_ = budget.value_or(*device_.usable);
+      knowledge_.target = whole_card(card);
+      knowledge_.limit = budget.value_or(*device_.usable);
     } else {
       trials_.visible_device = visible_device(options.device.index);
       device_.evidence = DeviceEvidence::measured;
-      limit_ = budget;
+      knowledge_.limit = budget;
     }
     if (options.finder.headroom.count > 0) {
-      if (!limit_) {
+      if (!knowledge_.limit) {
         throw UsageError("--headroom on a card of this machine needs --budget, of which it is taken off");
       }
-      budget = headroom(*limit_, options.finder.headroom);
-      if (budget->count == 0) { throw UsageError("--headroom leaves nothing of " + to_string(*limit_)); }
-      limit_ = budget;
+      auto const limit = *knowledge_.limit;
+      budget = headroom(limit, options.finder.headroom);
+      if (budget->count == 0) { throw UsageError("--headroom leaves nothing of " + to_string(limit)); }
+      knowledge_.limit = budget;
     }
     trials_.budget = budget;
+    knowledge_.target.limit = budget;
     device_.budget = budget;
     device_.torch_device = c10::Device(c10::kCUDA, 0);
   }
@@ -196,7 +178,7 @@ class ProgramSearch {
   FinderResult run(SearchObserver* next) {
     SignalObserver signal_observer(signals_, next);
     auto* const observer = &signal_observer;
-    LimitedPredictor predictor(limit_, exponent());
+    ProgramPredictor predictor(knowledge_);
     smallest_ = AllowedSizes(options_.finder.search).at(0);
     FinderResult result;
     result.search = search_largest_batch_size([this](std::int64_t size) { return probe(size); }, options_.finder.search,
@@ -204,6 +186,8 @@ class ProgramSearch {
     result.device = device_;
     result.headroom = options_.finder.headroom;
     result.steps = options_.finder.steps;
+    result.replayed_batch_size = knowledge_.predicted_size();
+    result.replay_problem = knowledge_.problem();
     result.warnings = warnings_of(result.search);
     return result;
   }
@@ -218,8 +202,6 @@ class ProgramSearch {
     outcome.reason = "ended by a signal";
     return outcome;
   }
-
-  double exponent() const { return exponent_of(command_.name()); }
 
   TrialOutcome probe(std::int64_t size) {
     TrialKey const key{size, asked_[size]++};
@@ -248,7 +230,8 @@ class ProgramSearch {
     std::vector<TrialKey> plan = {wanted};
     if (at_once > 1) {
       // What is waited for comes first of what the search would ask.
-      for (auto const& key : next_trials(options_.finder.search, known_, limit_, predictor_maker(), at_once)) {
+      for (auto const& key :
+           next_trials(options_.finder.search, known_, knowledge_.limit, predictor_maker(), at_once)) {
         auto const is_planned =
             std::any_of(plan.begin(), plan.end(), [&](auto const& one) { return is_same(one, key); });
         if (!is_planned && plan.size() < at_once) { plan.push_back(key); }
@@ -261,14 +244,15 @@ class ProgramSearch {
     }
     for (auto const& key : plan) {
       if (running_.count(key) > 0) { continue; }
-      running_.emplace(key, std::make_unique<ProgramTrial>(command_.with(key.size), trials_));
+      auto const records = key.number == 0 && knowledge_.is_wanted(key.size);
+      running_.emplace(key, std::make_unique<ProgramTrial>(command_.with(key.size), trials_, records));
     }
   }
 
   static bool is_same(TrialKey const& a, TrialKey const& b) { return !(a < b) && !(b < a); }
 
   MakePredictor predictor_maker() const {
-    return [this] { return std::make_unique<LimitedPredictor>(limit_, exponent()); };
+    return [this] { return std::make_unique<ProgramPredictor>(knowledge_); };
   }
 
   std::size_t trials_at_once() const {
@@ -291,13 +275,25 @@ class ProgramSearch {
         device_.outside_allocator = progress.context;
         device_.usable = headroom(device_.total, progress.context);
       }
-      if (!limit_) { limit_ = device_.total; }
+      if (!knowledge_.limit) { knowledge_.limit = device_.total; }
     }
+    if (trial.records() && knowledge_.is_wanted(key.size)) { learn_recording(key.size, trial); }
     if (progress.has_settled && progress.mark == dry::StepMark::backward) { has_only_backward_ = true; }
     for (auto const& remark : trial.remarks()) {
       if (std::find(remarks_.begin(), remarks_.end(), remark) == remarks_.end()) { remarks_.push_back(remark); }
     }
     if (options_.show) { options_.show("what " + std::to_string(key.size) + " printed last:\n" + trial.last_words()); }
+  }
+
+  void learn_recording(std::int64_t size, ProgramTrial const& trial) {
+    auto recording = trial.recording();
+    if (!trials_.dry_world) {
+      // A card that nobody capped has what it had at the end of a step.
+      auto& target = knowledge_.target;
+      target.device.total_memory = device_.total;
+      if (!trials_.budget && recording.usable) { target.limit = recording.usable; }
+    }
+    knowledge_.learn(size, trial.outcome().verdict, std::move(recording), options_.to_its_end);
   }
 
   std::vector<std::string> warnings_of(SearchResult const& search) const {
@@ -324,7 +320,7 @@ class ProgramSearch {
   TemporaryFolder folder_;
   ProgramTrialOptions trials_;
   DeviceDescription device_;
-  std::optional<Bytes> limit_;
+  ProgramKnowledge knowledge_;
   std::int64_t smallest_ = 1;
   KnownTrials known_;
   std::map<std::int64_t, std::size_t> asked_;

@@ -29,16 +29,18 @@ process::EnvironmentChanges world_of_this_machine(ProgramTrialOptions const& opt
 
 }  // namespace
 
-ProgramTrial::ProgramTrial(std::vector<std::string> const& command, ProgramTrialOptions const& options)
+ProgramTrial::ProgramTrial(std::vector<std::string> const& command, ProgramTrialOptions const& options, bool record)
     : options_(options),
       command_(command.front()),
       page_file_("maxbatch-report", std::string(sizeof(dry::ReportPage), '\0')),
       page_(map_page(page_file_)),
       began_(Clock::now()) {
+  if (record) { events_.emplace(); }
   if (options.dry_world) { world_.emplace(*options.dry_world); }
   auto environment = world_ ? world_->environment() : world_of_this_machine(options);
   environment.insert(environment.end(),
                      {{"MAXBATCH_DRY_REPORT_PAGE", page_file_.path()},
+                      {"MAXBATCH_RECORD_EVENTS", events_ ? events_->path() : ""},
                       {"MAXBATCH_WATCH_STEPS", std::to_string(options.steps)},
                       {"MAXBATCH_ALLOCATOR_BUDGET", options.budget ? std::to_string(options.budget->count) : ""},
                       {process::ProcessMark::kVariable, mark_.value()},

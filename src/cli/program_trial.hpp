@@ -3,6 +3,7 @@
 #include "process/child_process.hpp"
 #include "process/dry_world.hpp"
 #include "process/marked_processes.hpp"
+#include "program_recording.hpp"
 #include "program_verdict.hpp"
 #include <maxbatch/search/trial_outcome.hpp>
 
@@ -31,8 +32,9 @@ struct ProgramTrialOptions {
 /// Threads: the thread that made it.
 class ProgramTrial {
  public:
+  /// `record`: what LibTorch's allocator does, event by event.
   /// Throws: process::ProcessNotStarted; process::NoDryWorld; std::runtime_error.
-  ProgramTrial(std::vector<std::string> const& command, ProgramTrialOptions const& options);
+  ProgramTrial(std::vector<std::string> const& command, ProgramTrialOptions const& options, bool record = false);
   ~ProgramTrial();
   ProgramTrial(ProgramTrial const&) = delete;
   ProgramTrial& operator=(ProgramTrial const&) = delete;
@@ -43,6 +45,9 @@ class ProgramTrial {
   /// Once it is over.
   TrialOutcome const& outcome() const { return *outcome_; }
   ProgramProgress progress() const;
+  bool records() const { return events_.has_value(); }
+  /// Where it records.
+  ProgramRecording recording() const { return recording_of(events_->page(), progress().mark); }
   std::string const& last_words() const { return child_->last_words(); }
   /// What is special about it: another CUDA, another LibTorch.
   std::vector<std::string> remarks() const;
@@ -55,6 +60,7 @@ class ProgramTrial {
   std::optional<process::DryWorld> world_;
   process::NamelessFile page_file_;
   std::shared_ptr<dry::ReportPage> page_;
+  std::optional<EventFile> events_;
   process::ProcessMark mark_;
   std::chrono::steady_clock::time_point began_;
   std::unique_ptr<process::ChildProcess> child_;

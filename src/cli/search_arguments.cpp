@@ -119,9 +119,10 @@ void add_effort_options(CLI::App& command, SearchArguments& arguments) {
                 "next size to run; default yes")
       ->group(group);
   command
-      .add_flag("--replay,!--no-replay", finder.replay_scouts,
-                "on a card of this machine, without a rehearsal: record two small sizes and begin where their replay "
-                "puts the boundary; default yes")
+      .add_flag(
+          "--replay,!--no-replay", finder.replay_scouts,
+          "of a program, or on a card of this machine without a rehearsal: record two small sizes and begin where "
+          "their replay puts the boundary; default yes")
       ->group(group);
   command
       .add_flag("--fresh-processes", arguments.fresh_processes,

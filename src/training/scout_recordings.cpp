@@ -1,7 +1,7 @@
 #include "scout_recordings.hpp"
 
+#include "scout_choice.hpp"
 #include <maxbatch/device/trace_recorder.hpp>
-#include <maxbatch/search/allowed_sizes.hpp>
 #include <maxbatch/simulation/allocator_settings.hpp>
 
 #include <algorithm>
@@ -13,22 +13,6 @@ namespace {
 
 /// 10 MB; three steps of a Swin-L are 22,000 events.
 constexpr std::size_t kRoom = std::size_t{1} << 18;
-/// At one sample programs often make other requests than at several.
-constexpr std::int64_t kSmallestSize = 2;
-/// Addresses are drawn anew for each; a search can afford fewer draws than an answer that nothing is run for.
-constexpr int kDraws = 5;
-/// As far as steps under pressure were seen to go before one failed or all repeated.
-constexpr std::int64_t kFurtherSteps = 12;
-
-/// The two smallest allowed sizes from kSmallestSize on; fewer where there are fewer.
-std::vector<std::int64_t> sizes_to_record(SearchOptions const& search) {
-  AllowedSizes const sizes(search);
-  std::vector<std::int64_t> chosen;
-  for (auto i = sizes.index_at_most(kSmallestSize - 1) + 1; i < sizes.count() && chosen.size() < 2; ++i) {
-    chosen.push_back(sizes.at(i));
-  }
-  return chosen;
-}
 
 PredictionTarget target_of(DeviceDescription const& device, Bytes budget) {
   PredictionTarget target;
@@ -36,22 +20,6 @@ PredictionTarget target_of(DeviceDescription const& device, Bytes budget) {
   target.device.total_memory = device.total;
   target.settings = parse_allocator_settings(device.allocator_settings);
   return target;
-}
-
-ScalingOptions scaling_of(DeviceDescription const& device) {
-  ScalingOptions scaling;
-  if (device.multiprocessors > 0) {
-    scaling.recorded_on = {device.multiprocessors, device.max_threads_per_multiprocessor};
-    scaling.scaled_to = scaling.recorded_on;
-  }
-  return scaling;
-}
-
-PredictionOptions prediction_options() {
-  PredictionOptions options;
-  options.draws = kDraws;
-  options.further_steps = kFurtherSteps;
-  return options;
 }
 
 /// `then` goes on where `first` ended.
@@ -81,7 +49,9 @@ bool has_lost_events(AllocationTrace const& trace) { return trace.last_statistic
 ScoutRecordings::ScoutRecordings(DeviceDescription const& device, Bytes budget, SearchOptions const& search,
                                  PeakPredictor& otherwise)
     : index_(device.torch_device.index()),
-      predictor_(target_of(device, budget), &otherwise, scaling_of(device), prediction_options()),
+      predictor_(target_of(device, budget), &otherwise,
+                 scaling_on_same_card(device.multiprocessors, device.max_threads_per_multiprocessor),
+                 search_prediction_options()),
       sizes_(sizes_to_record(search)) {
   if (sizes_.size() < 2) { sizes_.clear(); }
   predictor_.want_recordings_of(sizes_);

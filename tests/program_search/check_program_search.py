@@ -79,6 +79,19 @@ def plain(arguments):
 plain.boundary = None  # found by a scan, see main()
 
 
+def replayed(arguments):
+    """Two small sizes are recorded, and the answer is found where their replay puts it."""
+    told = Search(arguments, "plain", *COARSE)
+    told.expect_answer(plain.boundary)
+    predicted = told.json["replayed_batch_size"]
+    expect(abs(predicted - plain.boundary) < 512, f"{predicted} predicted, {plain.boundary} found")
+    sizes = [trial["batch_size"] for trial in told.json["trials"]]
+    expect(sizes[:2] == [512, 1024] and len(sizes) <= 6, f"trials of {sizes}")
+    asked = Search(arguments, "plain", "--max-trials", "2", "--no-replay")
+    sizes = [trial["batch_size"] for trial in asked.json["trials"]]
+    expect(asked.json["replayed_batch_size"] is None and sizes[0] == 1, f"without a replay: trials of {sizes}")
+
+
 def bounds(arguments):
     Search(arguments, "plain", "--enough", "1").expect_answer(1, "enough")
     nothing = Search(arguments, "plain", "--min", "100000", "--max", "100000")
@@ -205,7 +218,7 @@ def inference(arguments):
 
 
 CHECKS = (
-    plain, bounds, the_cards_own_memory, the_way_of_a_real_card, prints, workers, starts, writes, hangs, fails, fails_above_two, killed, one_step, no_card, quiet,
+    plain, replayed, bounds, the_cards_own_memory, the_way_of_a_real_card, prints, workers, starts, writes, hangs, fails, fails_above_two, killed, one_step, no_card, quiet,
     goes_on, skips, two_optimizers, accumulates, own_optimizer, inference,
 )  # fmt: skip
 

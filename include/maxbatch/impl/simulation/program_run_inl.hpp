@@ -121,7 +121,9 @@ MAXBATCH_INLINE DriverEvents driver_events_of(AllocationProgram const& program,
   constexpr std::int64_t other_workspace = 8519680;
   constexpr std::int64_t after_set_up = 2;  // see DriverEvents
   std::int64_t set_up = 0;
-  if (!program.marks.empty()) {
+  // Where the ends of steps alone are marked, the first comes too late.
+  auto const marks_the_set_up = !program.marks.empty() && program.marks.front().kind != TraceMark::Kind::step_end;
+  if (marks_the_set_up) {
     for (std::size_t i = 0; i < program.marks.front().event && i < program.operations.size(); ++i) {
       if (program.operations[i].kind == ProgramOperation::Kind::allocate) { ++set_up; }
     }
