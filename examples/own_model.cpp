@@ -1,6 +1,7 @@
 /// The whole program `maxbatch` over a model of your own: own_model find --model my_net --budget 64MiB
 #include <maxbatch/cli/program.hpp>
 #include <maxbatch/search/errors.hpp>
+#include <maxbatch/training/multi_tensor_optimizers.hpp>
 
 #include <torch/torch.h>
 
@@ -9,14 +10,14 @@
 namespace {
 
 maxbatch::PreparedStep make_my_net(torch::Device device, maxbatch::Recipe const& recipe) {
-  if (recipe.optimizer != maxbatch::OptimizerKind::adamw || recipe.precision != maxbatch::Precision::fp32 ||
+  if (recipe.optimizer != maxbatch::OptimizerKind::adamw_fused || recipe.precision != maxbatch::Precision::fp32 ||
       recipe.accumulation != 1 || recipe.sequence_length || recipe.checkpoint || recipe.channels_last) {
-    throw maxbatch::InvalidArgument("my_net trains with adamw, in fp32, without accumulation or anything else");
+    throw maxbatch::InvalidArgument("my_net trains with adamw-fused, in fp32, without accumulation or anything else");
   }
   torch::nn::Sequential model(torch::nn::Conv2d(3, 16, 3), torch::nn::ReLU(), torch::nn::AdaptiveAvgPool2d(1),
                               torch::nn::Flatten(), torch::nn::Linear(16, 10));
   model->to(device);
-  auto const optimizer = std::make_shared<torch::optim::AdamW>(model->parameters());
+  auto const optimizer = std::make_shared<maxbatch::FusedAdamW>(model->parameters());
 
   maxbatch::PreparedStep prepared;
   prepared.state.preserve(model.ptr());

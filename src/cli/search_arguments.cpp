@@ -39,9 +39,9 @@ void add_recipe_options(CLI::App& command, SearchArguments& arguments) {
   add_value(
       command, "--optimizer", "NAME",
       [&](std::string const& text) { recipe.optimizer = read_optimizer("--optimizer", text); },
-      "adamw or sgd (with momentum): LibTorch's own, a parameter at a time; each also -foreach (all parameters at "
-      "once, "
-      "with temporaries as large as they are) and -fused (one kernel a step, no temporaries); default adamw")
+      "adamw-fused, the default, or sgd-fused: one kernel a step, no temporaries; adamw-foreach or sgd-foreach: all "
+      "parameters at once, with temporaries as large as they are; adamw or sgd: torch::optim::AdamW and SGD, a "
+      "parameter at a time. SGD has momentum")
       ->group(group);
   add_value(
       command, "--precision", "NAME",

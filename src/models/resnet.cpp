@@ -69,7 +69,13 @@ struct Bottleneck : torch::nn::Module {
     auto out = bn1->forward_relu(conv1->forward(x));
     out = bn2->forward_relu(conv2->forward(out));
     out = conv3->forward(out);
-    return bn3->forward_add_relu(out, shortcut ? shortcut_norm->forward(shortcut->forward(x)) : x);
+    if (!shortcut) { return bn3->forward_add_relu(out, x); }
+    if (bn3->kind == NormKind::frozen) {  // one kernel, which needs the shortcut
+      return bn3->forward_add_relu(out, shortcut_norm->forward(shortcut->forward(x)));
+    }
+    // In torchvision's order, which decides what is alive together in the backward pass.
+    out = bn3->forward(out);
+    return out.add_(shortcut_norm->forward(shortcut->forward(x))).relu_();
   }
 
   std::shared_ptr<Convolution> conv1;

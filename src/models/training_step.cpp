@@ -1,6 +1,7 @@
 #include "training_step.hpp"
 
-#include "precision_guard.hpp"
+#include "autocast_guard.hpp"
+#include "tf32_guard.hpp"
 #include <maxbatch/training/gradient_scaler.hpp>
 #include <maxbatch/training/multi_tensor_optimizers.hpp>
 
@@ -26,6 +27,7 @@ class TrainingStep {
       : learner_(std::move(learner)), optimizer_(std::move(optimizer)), scaler_(std::move(scaler)), recipe_(recipe) {}
 
   void operator()(Trial& trial) const {
+    Tf32Guard const tf32(recipe_.precision, trial.device());
     if (trial.mode() == StepMode::evaluate) {
       evaluate(trial);
     } else {
@@ -49,7 +51,7 @@ class TrainingStep {
   }
 
   at::Tensor loss_of(Batch const& batch, c10::Device device) const {
-    PrecisionGuard const precision(recipe_.precision, device);
+    AutocastGuard const autocast(recipe_.precision, device);
     return batch();
   }
 
@@ -68,12 +70,13 @@ class TrainingStep {
 
   void accumulate_gradients(Trial& trial) const {
     for (std::int64_t micro_batch = 0; micro_batch < recipe_.accumulation; ++micro_batch) {
-      auto const batch = draw_batch(trial);
+      auto batch = draw_batch(trial);
       auto const loss = trial.phase(Phase::forward, [&] {
         auto const of_micro_batch = loss_of(batch, trial.device());
         auto const mean = recipe_.accumulation == 1 ? of_micro_batch : of_micro_batch / recipe_.accumulation;
         return scaler_ ? scaler_->scale(mean) : mean;
       });
+      batch = nullptr;  // what the backward pass needs of it, autograd holds
       trial.phase(Phase::backward, [&] { loss.backward(); });
     }
   }

@@ -115,10 +115,13 @@ struct Block : torch::nn::Module {
     mlp = register_module("mlp", std::make_shared<Mlp>(width, options.mlp_ratio * width, device));
   }
 
+  // Each branch is a call of its own: what a norm made is gone before the sum is there.
   at::Tensor forward(at::Tensor x) const {
-    x = x + attn->forward(norm1->forward(x));
-    return x + mlp->forward(norm2->forward(x));
+    x = x + attended(x);
+    return x + perceived(x);
   }
+  at::Tensor attended(at::Tensor const& x) const { return attn->forward(norm1->forward(x)); }
+  at::Tensor perceived(at::Tensor const& x) const { return mlp->forward(norm2->forward(x)); }
 
   std::shared_ptr<TimmNorm> norm1;
   std::shared_ptr<SelfAttention> attn;
@@ -183,8 +186,10 @@ at::Tensor VisionTransformer::forward(at::Tensor const& images) {
                           std::to_string(wanted.width) +
                           "], the size that its positions were made for, and was given " + c10::str(images.sizes()));
   }
-  auto const patches = parts.patch_embed->forward(images);
-  auto x = at::cat({parts.cls_token.expand({patches.size(0), -1, -1}), patches}, 1) + parts.pos_embed;
+  // Statements of their own, so that nothing is alive longer than the next one needs it.
+  auto x = parts.patch_embed->forward(images);
+  x = at::cat({parts.cls_token.expand({x.size(0), -1, -1}), x}, 1);
+  x = x + parts.pos_embed;
   for (auto const& block : parts.blocks) {
     if (options_.checkpoint) {
       x = checkpoint([block](std::vector<at::Tensor> const& inputs) { return block->forward(inputs[0]); },

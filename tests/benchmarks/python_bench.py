@@ -27,7 +27,7 @@ def arguments():
     parser.add_argument("--model", required=True, help=f"{', '.join(TIMM)}, each also _fused; resnet50, gpt2, gpt2_fused")
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--mode", choices=["training", "inference"], default="training")
-    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adamw")
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adamw-fused")
     parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--sequence-length", type=int, default=1024)

@@ -26,7 +26,7 @@ std::vector<std::string> optimizer_names();
 
 /// How a model is trained, as far as memory depends on it.
 struct Recipe {
-  OptimizerKind optimizer = OptimizerKind::adamw;
+  OptimizerKind optimizer = OptimizerKind::adamw_fused;  ///< the fastest AdamW, on the CPU too
   Precision precision = Precision::fp32;
   std::int64_t accumulation = 1;                ///< micro-batches per optimizer step, each of the trial's batch size
   std::optional<ImageSize> image_size;          ///< none: the model's own

@@ -83,8 +83,9 @@ class Program : public testing::Test {
 TEST_F(Program, AnswersOnStandardOutputAndReportsOnStandardError) {
   auto const session = find({});
   EXPECT_EQ(session.code, 0);
-  EXPECT_THAT(session.out, AllOf(StartsWith("rows: adamw, fp32, 32x32 images; on cpu"), HasSubstr("16 fits: 3 steps"),
-                                 HasSubstr("17 does not: forward asked for 68 KiB"), HasSubstr("bracketed")));
+  EXPECT_THAT(session.out,
+              AllOf(StartsWith("rows: adamw-fused, fp32, 32x32 images; on cpu"), HasSubstr("16 fits: 3 steps"),
+                    HasSubstr("17 does not: forward asked for 68 KiB"), HasSubstr("bracketed")));
   EXPECT_THAT(session.err, AllOf(StartsWith("trial 1: batch 1 (scout) fits, peak 4 KiB, "),
                                  HasSubstr("batch 17 (repeat) out of memory in forward, asking for 68 KiB, ")));
   EXPECT_EQ(session.err.find('\x1b'), std::string::npos) << "a pipe is no terminal";
@@ -252,11 +253,28 @@ TEST_F(Program, Teaches) {
                               HasSubstr("Examples:")));
   auto const find_help = run({"find", "--help"});
   EXPECT_EQ(find_help.code, 0);
-  for (auto const* const option :
-       {"--model",       "--device",      "--budget",          "--optimizer",    "--precision",  "--min",
-        "--max",         "--multiple-of", "--effective-batch", "--enough",       "--headroom",   "--steps",
-        "--max-seconds", "--max-trials",  "--format",          "--accumulation", "--image-size", "--order",
-        "--probe-above", "Examples:",     "Exit codes:",       "default adamw"}) {
+  for (auto const* const option : {"--model",
+                                   "--device",
+                                   "--budget",
+                                   "--optimizer",
+                                   "--precision",
+                                   "--min",
+                                   "--max",
+                                   "--multiple-of",
+                                   "--effective-batch",
+                                   "--enough",
+                                   "--headroom",
+                                   "--steps",
+                                   "--max-seconds",
+                                   "--max-trials",
+                                   "--format",
+                                   "--accumulation",
+                                   "--image-size",
+                                   "--order",
+                                   "--probe-above",
+                                   "Examples:",
+                                   "Exit codes:",
+                                   "adamw-fused, the default"}) {
     EXPECT_THAT(find_help.out, HasSubstr(option));
   }
   EXPECT_EQ(run({"table", "--help"}).code, 0);
@@ -270,7 +288,7 @@ TEST_F(Program, MeasuresSpeed) {
   ASSERT_EQ(session.code, 0) << session.err;
   auto const answer = json::parse(session.out);
   EXPECT_EQ(answer["model"], "rows");
-  EXPECT_EQ(answer["recipe"]["optimizer"], "adamw");
+  EXPECT_EQ(answer["recipe"]["optimizer"], "adamw-fused");
   ASSERT_EQ(answer["sizes"].size(), 3U);
   auto const& four = answer["sizes"][1];
   EXPECT_EQ(four["batch_size"], 4);
@@ -290,7 +308,7 @@ TEST_F(Program, MeasuresSpeed) {
   auto const text = run(
       {"bench", "--model", "rows", "--device", "cpu", "--boundary", "--budget", "64KiB", "--round-seconds", "0.001"});
   EXPECT_EQ(text.code, 0) << text.err;
-  EXPECT_THAT(text.out, AllOf(StartsWith("rows: adamw, fp32, 32x32 images; on cpu"), HasSubstr("images/s"),
+  EXPECT_THAT(text.out, AllOf(StartsWith("rows: adamw-fused, fp32, 32x32 images; on cpu"), HasSubstr("images/s"),
                               HasSubstr("latency of one image"), HasSubstr("   16  ")));
 }
 

@@ -126,6 +126,51 @@ TEST_F(CardRecipesTest, EveryPrecisionAndOptimizerHasABoundary) {
   device->set_budget(std::nullopt);
 }
 
+TEST_F(CardRecipesTest, HoldTf32OrItsAbsenceInTheBackwardPassToo) {
+  struct Flags {
+    bool matmul = false;
+    bool convolution = false;
+  };
+  for (auto const precision : {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16}) {
+    auto net = torch::nn::Sequential(torch::nn::Linear(8, 2));
+    net->to(torch::kCUDA);
+    std::vector<Flags> seen;
+    auto const look = [&seen] {
+      seen.push_back({at::globalContext().allowTF32CuBLAS(), at::globalContext().allowTF32CuDNN()});
+    };
+    models::Learner learner;
+    learner.module = net.ptr();
+    learner.draw_inputs = [](Trial const& trial) { return torch::randn({4, 8}, trial.device()); };
+    learner.loss = [&](torch::Tensor const& inputs, torch::Tensor const& /*targets*/) {
+      look();
+      auto const loss = net->forward(inputs).square().mean();
+      loss.register_hook([look](torch::Tensor const& gradient) {
+        look();
+        return gradient;
+      });
+      return loss;
+    };
+    Recipe recipe;
+    recipe.precision = precision;
+    look();
+    auto const prepared = models::prepare_training_step(std::move(learner), recipe);
+    auto const window = device->open_trial();
+    Trial::Setting setting;
+    setting.batch_size = 4;
+    setting.device = device->torch_device();
+    Trial trial(setting, *window);
+    prepared.step(trial);
+    look();
+    ASSERT_EQ(seen.size(), 4U) << "before, forward, backward, after";
+    for (auto const& during : {seen[1], seen[2]}) {
+      EXPECT_EQ(during.matmul, precision == Precision::tf32) << to_string(precision);
+      EXPECT_EQ(during.convolution, precision == Precision::tf32) << to_string(precision);
+    }
+    EXPECT_EQ(seen[3].matmul, seen[0].matmul);
+    EXPECT_EQ(seen[3].convolution, seen[0].convolution);
+  }
+}
+
 TEST_F(CardRecipesTest, NothingWaitsForFusedOptimizersUnderALossScale) {
   auto const weight = torch::ones({1000}, torch::device(torch::kCUDA).requires_grad(true));
   FusedAdamW adamw(Tensors{weight}, torch::optim::AdamWOptions(1e-3));

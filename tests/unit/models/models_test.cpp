@@ -109,7 +109,7 @@ TEST_P(EveryModel, FindsALargerBatchInLessPrecisionOrWithASmallerOptimizer) {
   bf16.precision = Precision::bf16;
   EXPECT_GT(largest(bf16), usual);
   Recipe sgd;
-  sgd.optimizer = OptimizerKind::sgd;
+  sgd.optimizer = OptimizerKind::sgd_fused;
   EXPECT_GE(largest(sgd), usual);  // small_cnn's optimizer state is less than one image's activations
 }
 

@@ -1,5 +1,5 @@
 // Our Swin Transformers against timm's: numbers kept in tests/data, and, where timm is installed, timm itself.
-#include "models/precision_guard.hpp"
+#include "models/autocast_guard.hpp"
 #include "support/remove_folder.hpp"
 #include <maxbatch/models/swin_transformer.hpp>
 
@@ -38,7 +38,7 @@ Results train_once(SwinTransformer& model, at::Tensor const& images, at::Tensor 
   model.zero_grad();
   model.train();
   {
-    models::PrecisionGuard const guard(precision, images.device());
+    models::AutocastGuard const guard(precision, images.device());
     results.loss = torch::nn::functional::cross_entropy(model.forward(images), labels);
   }
   results.loss.backward();
@@ -53,7 +53,7 @@ Results run(SwinTransformer& model, at::Tensor const& images, at::Tensor const& 
   auto results = train_once(model, images, labels, precision);
   model.eval();
   at::NoGradGuard const no_gradients;
-  models::PrecisionGuard const guard(precision, images.device());
+  models::AutocastGuard const guard(precision, images.device());
   results.evaluated = model.forward(images);
   return results;
 }

@@ -37,7 +37,7 @@ TEST(ResultJson, SaysTheAnswerWithItsEvidence) {
   EXPECT_EQ(object["warnings"], json::array({"a warning"}));
   EXPECT_EQ(object["version"], version());
   EXPECT_EQ(object["recipe"],
-            json::parse(R"({"optimizer": "adamw", "precision": "fp32", "accumulation": 1, "image_size": [32, 48],
+            json::parse(R"({"optimizer": "adamw-fused", "precision": "fp32", "accumulation": 1, "image_size": [32, 48],
                             "sequence_length": null, "checkpoint": false, "channels_last": false})"));
 }
 

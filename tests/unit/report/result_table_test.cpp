@@ -26,7 +26,8 @@ TEST(ResultTable, ShowsTheAnswerAndTheTrials) {
   auto const text = to_text(made_up_result(), made_up_subject());
   expect_plain_text(text);
   EXPECT_THAT(
-      text, HasSubstr("net: adamw, fp32, 32x48 images; on cpu under a budget, 64 MiB, of which 4 MiB is kept free\n"));
+      text,
+      HasSubstr("net: adamw-fused, fp32, 32x48 images; on cpu under a budget, 64 MiB, of which 4 MiB is kept free\n"));
   EXPECT_THAT(text, HasSubstr("proof ............... bracketed\n"));
   EXPECT_THAT(text, HasSubstr("warning ............. a warning\n"));
   EXPECT_THAT(text, HasSubstr("trial  batch  purpose    outcome        peak MiB  forward  backward  seconds\n"

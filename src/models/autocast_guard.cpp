@@ -1,11 +1,10 @@
-#include "precision_guard.hpp"
+#include "autocast_guard.hpp"
 
-#include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 
 namespace maxbatch::models {
 
-PrecisionGuard::PrecisionGuard(Precision precision, c10::Device device)
+AutocastGuard::AutocastGuard(Precision precision, c10::Device device)
     : device_type_(device.type()),
       autocast_before_(at::autocast::is_autocast_enabled(device_type_)),
       dtype_before_(at::autocast::get_autocast_dtype(device_type_)) {
@@ -15,24 +14,12 @@ PrecisionGuard::PrecisionGuard(Precision precision, c10::Device device)
   if (is_half) {
     at::autocast::set_autocast_dtype(device_type_, precision == Precision::bf16 ? at::kBFloat16 : at::kHalf);
   }
-  if (device.is_cuda()) {
-    auto& context = at::globalContext();
-    tf32_matmul_before_ = context.allowTF32CuBLAS();
-    tf32_cudnn_before_ = context.allowTF32CuDNN();
-    context.setAllowTF32CuBLAS(precision == Precision::tf32);
-    context.setAllowTF32CuDNN(precision == Precision::tf32);
-  }
 }
 
-PrecisionGuard::~PrecisionGuard() {
+AutocastGuard::~AutocastGuard() {
   if (at::autocast::decrement_nesting() == 0) { at::autocast::clear_cache(); }
   at::autocast::set_autocast_dtype(device_type_, dtype_before_);
   at::autocast::set_autocast_enabled(device_type_, autocast_before_);
-  if (device_type_ == c10::DeviceType::CUDA) {
-    auto& context = at::globalContext();
-    context.setAllowTF32CuBLAS(tf32_matmul_before_);
-    context.setAllowTF32CuDNN(tf32_cudnn_before_);
-  }
 }
 
 }  // namespace maxbatch::models

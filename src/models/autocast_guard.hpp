@@ -7,23 +7,22 @@
 
 namespace maxbatch::models {
 
-/// Runs what follows in a precision, until destruction: bf16 and fp16 by autocast, tf32 by LibTorch's flags, fp32 with neither.
+/// bf16 and fp16 by autocast, until destruction; in the other precisions no autocast. For a forward pass: its backward pass
+/// follows the types that it finds.
 /// Like Python's `torch.autocast`, the cast weights that autocast caches are dropped at the end of the outermost guard:
 /// they are memory that must not outlive the step, on the way out of an exception either.
-/// Threads: autocast is per thread, the TF32 flags are the process's.
-class PrecisionGuard {
+/// Threads: autocast is per thread.
+class AutocastGuard {
  public:
-  PrecisionGuard(Precision precision, c10::Device device);
-  ~PrecisionGuard();
-  PrecisionGuard(PrecisionGuard const&) = delete;
-  PrecisionGuard& operator=(PrecisionGuard const&) = delete;
+  AutocastGuard(Precision precision, c10::Device device);
+  ~AutocastGuard();
+  AutocastGuard(AutocastGuard const&) = delete;
+  AutocastGuard& operator=(AutocastGuard const&) = delete;
 
  private:
   c10::DeviceType device_type_;
   bool autocast_before_;
   c10::ScalarType dtype_before_;
-  bool tf32_matmul_before_ = false;
-  bool tf32_cudnn_before_ = false;
 };
 
 }  // namespace maxbatch::models
