@@ -33,6 +33,10 @@ struct CardProfile {
   std::int64_t local_memory_bytes = 0;
   std::int64_t grown_local_memory_bytes = 0;  ///< after the first library kernel
   std::int64_t cublas_handle_bytes = std::int64_t{64} << 20;
+  // NCCL 2.28.9 on an H200, one rank: its kernels' modules with the first communicator, and each communicator until it is
+  // destroyed. With more ranks, which have buffers for their peers, it may be more.
+  std::int64_t nccl_modules_bytes = std::int64_t{170} << 20;
+  std::int64_t nccl_communicator_bytes = std::int64_t{388} << 20;
 };
 
 /// The card of this process: the file MAXBATCH_CARD_PROFILE, else the catalogue's card of the name MAXBATCH_CARD. Read once.

@@ -53,6 +53,8 @@ std::vector<Field> const& fields() {
       {"local_memory_bytes", &CardProfile::local_memory_bytes},
       {"grown_local_memory_bytes", &CardProfile::grown_local_memory_bytes},
       {"cublas_handle_bytes", &CardProfile::cublas_handle_bytes},
+      {"nccl_modules_bytes", &CardProfile::nccl_modules_bytes},
+      {"nccl_communicator_bytes", &CardProfile::nccl_communicator_bytes},
   };
   return all;
 }

@@ -2,6 +2,7 @@
 // Nothing is sent and nobody is waited for. What a collective leaves behind is unknown, except where it only moves bytes that
 // this rank knows: frameworks compare shapes and settings that way, and would give up over a difference.
 #include "dry_cuda/entry_point.hpp"
+#include "dry_cuda/memory/card.hpp"
 #include "dry_cuda/memory/known_bytes.hpp"
 #include "dry_cuda/policies/policy_hooks.hpp"
 #include "dry_cuda/report/call_notes.hpp"
@@ -38,11 +39,23 @@ std::size_t element_bytes(ncclDataType_t type) {
   }
 }
 
-ncclResult_t make(ncclComm_t* communicator, int ranks, int rank) {
+ncclResult_t make(ncclComm_t* communicator, int ranks, int rank, int device) {
   if (communicator == nullptr || ranks < 1 || rank < 0 || rank >= ranks) return ncclInvalidArgument;
-  int device = 0;
-  cudaGetDevice(&device);
+  if (!Card::at(device).open_communicator()) return ncclUnhandledCudaError;
   *communicator = new ncclComm{ranks, rank, device};
+  return ncclSuccess;
+}
+
+ncclResult_t make(ncclComm_t* communicator, int ranks, int rank) {
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return ncclUnhandledCudaError;
+  return make(communicator, ranks, rank, device);
+}
+
+ncclResult_t destroy(ncclComm_t communicator) {
+  if (communicator == nullptr) return ncclSuccess;
+  Card::at(communicator->device).close_communicator();
+  delete communicator;
   return ncclSuccess;
 }
 
@@ -88,6 +101,7 @@ MAXBATCH_DRY_ENTRY ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 MAXBATCH_DRY_ENTRY char const* ncclGetErrorString(ncclResult_t result) {
   switch (result) {
     case ncclSuccess: return "no error";
+    case ncclUnhandledCudaError: return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
     case ncclInvalidArgument: return "invalid argument";
     case ncclInvalidUsage: return "not supported on a dry card";
     default: return "unknown result code";
@@ -108,9 +122,8 @@ MAXBATCH_DRY_ENTRY ncclResult_t ncclCommInitRankScalable(ncclComm_t* communicato
 }
 MAXBATCH_DRY_ENTRY ncclResult_t ncclCommInitAll(ncclComm_t* communicators, int count, int const* devices) {
   for (int i = 0; i < count; ++i) {
-    auto const result = make(&communicators[i], count, i);
+    auto const result = make(&communicators[i], count, i, devices == nullptr ? i : devices[i]);
     if (result != ncclSuccess) return result;
-    communicators[i]->device = devices == nullptr ? i : devices[i];
   }
   return ncclSuccess;
 }
@@ -125,14 +138,8 @@ MAXBATCH_DRY_ENTRY ncclResult_t ncclCommSplit(ncclComm_t communicator, int color
   }
   return make(part, communicator->ranks, communicator->rank);
 }
-MAXBATCH_DRY_ENTRY ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
-  delete communicator;
-  return ncclSuccess;
-}
-MAXBATCH_DRY_ENTRY ncclResult_t ncclCommAbort(ncclComm_t communicator) {
-  delete communicator;
-  return ncclSuccess;
-}
+MAXBATCH_DRY_ENTRY ncclResult_t ncclCommDestroy(ncclComm_t communicator) { return destroy(communicator); }
+MAXBATCH_DRY_ENTRY ncclResult_t ncclCommAbort(ncclComm_t communicator) { return destroy(communicator); }
 MAXBATCH_DRY_ENTRY ncclResult_t ncclCommCount(ncclComm_t communicator, int* count) {
   if (communicator == nullptr || count == nullptr) return ncclInvalidArgument;
   *count = communicator->ranks;

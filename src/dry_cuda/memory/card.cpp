@@ -213,6 +213,21 @@ void Card::note_cublas_handle() {
   static_cast<void>(allocate_for_driver(card_profile().cublas_handle_bytes));
 }
 
+bool Card::open_communicator() {
+  std::lock_guard<std::mutex> const lock(mutex_);
+  auto const& profile = card_profile();
+  auto const bytes = profile.nccl_communicator_bytes + (nccl_modules_loaded_ ? 0 : profile.nccl_modules_bytes);
+  if (record_.context_bytes + record_.program_bytes + bytes > record_.total_bytes) { return false; }
+  nccl_modules_loaded_ = true;
+  grow_context(bytes);
+  return true;
+}
+
+void Card::close_communicator() {
+  std::lock_guard<std::mutex> const lock(mutex_);
+  grow_context(-card_profile().nccl_communicator_bytes);
+}
+
 void note_library_kernel() { Card::current().note_library_kernel(); }
 void note_cublas_handle() { Card::current().note_cublas_handle(); }
 

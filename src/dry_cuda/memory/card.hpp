@@ -48,6 +48,9 @@ class Card {
 
   void note_library_kernel();
   void note_cublas_handle();
+  /// What a communicator of NCCL's takes, beside the segments' addresses. False when the card has no room for it.
+  bool open_communicator();
+  void close_communicator();
 
  private:
   bool admit(std::int64_t bytes);
@@ -63,6 +66,7 @@ class Card {
   std::optional<Address> local_memory_;
   std::atomic<bool> local_memory_grown_ = false;
   int cublas_handles_ = 0;
+  bool nccl_modules_loaded_ = false;
 };
 
 /// The addresses that stand for device memory of any kind; nothing else of the process lies there.

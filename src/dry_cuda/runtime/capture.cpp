@@ -110,7 +110,8 @@ cudaError_t end_capture(cudaStream_t stream, std::uint64_t* nodes) {
   if (!capture) { return cudaErrorIllegalState; }
   if (capture->origin != stream) { return forbid(*capture, cudaErrorStreamCaptureUnmatched); }
   if (capture->mode != cudaStreamCaptureModeRelaxed && capture->thread != std::this_thread::get_id()) {
-    return forbid(*capture, cudaErrorStreamCaptureWrongThread);
+    finish_capture(capture);
+    return cudaErrorStreamCaptureWrongThread;
   }
   finish_capture(capture);
   *nodes = capture->nodes;

@@ -44,26 +44,20 @@ void copy(void* destination, void const* source, std::size_t bytes) {
   note_work();
 }
 
-/// Of a call that is a copy: where it takes its turn, and whether its caller waits for it.
-struct Turn {
-  cudaStream_t stream = nullptr;
-  bool waited_for = false;
-};
-
-/// What every copy and fill begins with. `captured`: it became a node of a graph, and nothing is copied.
-cudaError_t take_turn(Turn turn, bool* captured) {
+/// What every copy and fill begins with. `captured`: it became a node of a graph, and nothing is copied. Also a copy that its
+/// caller waits for is allowed in a capture: a card refuses it only where the legacy stream itself may not be used.
+cudaError_t take_turn(cudaStream_t stream, bool* captured) {
   *captured = false;
   if (auto const status = ready(); status != cudaSuccess) { return status; }
-  if (auto const status = submit(turn.stream, captured); status != cudaSuccess) { return status; }
-  return turn.waited_for ? check_unsafe_call() : cudaSuccess;
+  return submit(stream, captured);
 }
 
 cudaError_t copy_rows(void* destination, std::size_t destination_pitch, void const* source, std::size_t source_pitch,
-                      std::size_t width, std::size_t height, cudaMemcpyKind kind, Turn turn) {
+                      std::size_t width, std::size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
   if (!is_kind(kind)) { return cudaErrorInvalidMemcpyDirection; }
   if (width > destination_pitch || width > source_pitch) { return cudaErrorInvalidPitchValue; }
   bool captured = false;
-  if (auto const status = take_turn(turn, &captured); status != cudaSuccess || captured) { return status; }
+  if (auto const status = take_turn(stream, &captured); status != cudaSuccess || captured) { return status; }
   for (std::size_t row = 0; row < height; ++row) {
     copy(static_cast<char*>(destination) + row * destination_pitch,
          static_cast<char const*>(source) + row * source_pitch, width);
@@ -71,23 +65,24 @@ cudaError_t copy_rows(void* destination, std::size_t destination_pitch, void con
   return cudaSuccess;
 }
 
-cudaError_t checked_copy(void* destination, void const* source, std::size_t bytes, cudaMemcpyKind kind, Turn turn) {
+cudaError_t checked_copy(void* destination, void const* source, std::size_t bytes, cudaMemcpyKind kind,
+                         cudaStream_t stream) {
   if (!is_kind(kind)) { return cudaErrorInvalidMemcpyDirection; }
   if (auto const status = ready(); status != cudaSuccess) { return status; }
   if (bytes > 0 && (destination == nullptr || source == nullptr)) { return cudaErrorInvalidValue; }
   bool captured = false;
-  if (auto const status = take_turn(turn, &captured); status != cudaSuccess || captured) { return status; }
+  if (auto const status = take_turn(stream, &captured); status != cudaSuccess || captured) { return status; }
   copy(destination, source, bytes);
   return cudaSuccess;
 }
 
-cudaError_t fill(void* pointer, int value, std::size_t bytes, Turn turn) {
+cudaError_t fill(void* pointer, int value, std::size_t bytes, cudaStream_t stream) {
   if (auto const status = ready(); status != cudaSuccess) { return status; }
   if (bytes == 0) { return cudaSuccess; }
+  bool captured = false;
+  if (auto const status = take_turn(stream, &captured); status != cudaSuccess || captured) { return status; }
   if (pointer == nullptr) { return cudaErrorInvalidValue; }
   if (!is_device_address(pointer) && !host_block_around(pointer)) { return cudaErrorInvalidValue; }
-  bool captured = false;
-  if (auto const status = take_turn(turn, &captured); status != cudaSuccess || captured) { return status; }
   if (is_device_address(pointer)) {
     constexpr std::size_t kWorthKnowing = 4096;
     if (bytes <= kWorthKnowing) {
@@ -103,7 +98,7 @@ cudaError_t fill(void* pointer, int value, std::size_t bytes, Turn turn) {
   return cudaSuccess;
 }
 
-constexpr Turn kWaitedFor = {nullptr, true};
+constexpr cudaStream_t kLegacy = nullptr;
 
 }  // namespace
 }  // namespace maxbatch::dry
@@ -112,28 +107,28 @@ using namespace maxbatch::dry;  // NOLINT(google-build-using-namespace): entry p
 
 MAXBATCH_DRY_ENTRY cudaError_t cudaMemcpy(void* destination, void const* source, std::size_t bytes,
                                           cudaMemcpyKind kind) {
-  return finish(checked_copy(destination, source, bytes, kind, kWaitedFor));
+  return finish(checked_copy(destination, source, bytes, kind, kLegacy));
 }
 MAXBATCH_DRY_ENTRY cudaError_t cudaMemcpyAsync(void* destination, void const* source, std::size_t bytes,
                                                cudaMemcpyKind kind, cudaStream_t stream) {
-  return finish(checked_copy(destination, source, bytes, kind, {stream, false}));
+  return finish(checked_copy(destination, source, bytes, kind, stream));
 }
 MAXBATCH_DRY_ENTRY cudaError_t cudaMemcpyPeer(void* destination, int, void const* source, int, std::size_t bytes) {
-  return finish(checked_copy(destination, source, bytes, cudaMemcpyDefault, kWaitedFor));
+  return finish(checked_copy(destination, source, bytes, cudaMemcpyDefault, kLegacy));
 }
 MAXBATCH_DRY_ENTRY cudaError_t cudaMemcpyPeerAsync(void* destination, int, void const* source, int, std::size_t bytes,
                                                    cudaStream_t stream) {
-  return finish(checked_copy(destination, source, bytes, cudaMemcpyDefault, {stream, false}));
+  return finish(checked_copy(destination, source, bytes, cudaMemcpyDefault, stream));
 }
 MAXBATCH_DRY_ENTRY cudaError_t cudaMemcpy2D(void* destination, std::size_t destination_pitch, void const* source,
                                             std::size_t source_pitch, std::size_t width, std::size_t height,
                                             cudaMemcpyKind kind) {
-  return finish(copy_rows(destination, destination_pitch, source, source_pitch, width, height, kind, kWaitedFor));
+  return finish(copy_rows(destination, destination_pitch, source, source_pitch, width, height, kind, kLegacy));
 }
 MAXBATCH_DRY_ENTRY cudaError_t cudaMemcpy2DAsync(void* destination, std::size_t destination_pitch, void const* source,
                                                  std::size_t source_pitch, std::size_t width, std::size_t height,
                                                  cudaMemcpyKind kind, cudaStream_t stream) {
-  return finish(copy_rows(destination, destination_pitch, source, source_pitch, width, height, kind, {stream, false}));
+  return finish(copy_rows(destination, destination_pitch, source, source_pitch, width, height, kind, stream));
 }
 /// A symbol of a module: nothing can read it back but kernels.
 MAXBATCH_DRY_ENTRY cudaError_t cudaMemcpyToSymbol(void const*, void const*, std::size_t, std::size_t, cudaMemcpyKind) {
@@ -144,10 +139,10 @@ MAXBATCH_DRY_ENTRY cudaError_t cudaMemcpyToSymbolAsync(void const*, void const*,
   return finish(ready());
 }
 MAXBATCH_DRY_ENTRY cudaError_t cudaMemset(void* pointer, int value, std::size_t bytes) {
-  return finish(fill(pointer, value, bytes, {}));
+  return finish(fill(pointer, value, bytes, kLegacy));
 }
 MAXBATCH_DRY_ENTRY cudaError_t cudaMemsetAsync(void* pointer, int value, std::size_t bytes, cudaStream_t stream) {
-  return finish(fill(pointer, value, bytes, {stream, false}));
+  return finish(fill(pointer, value, bytes, stream));
 }
 /// Moves nothing: managed memory lives on the host.
 MAXBATCH_DRY_ENTRY cudaError_t cudaMemPrefetchAsync(void const*, std::size_t, cudaMemLocation, unsigned, cudaStream_t) {

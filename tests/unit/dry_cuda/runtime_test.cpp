@@ -55,7 +55,7 @@ TEST(DryRuntime, AnswersAsARealH200) {
   for (std::size_t i = 0; i < real.size(); ++i) { EXPECT_EQ(dry.at(i), real.at(i)); }
 }
 
-/// What the CUDA documentation says of captures, question by question; src/dry_cuda/README.md says how a real card is asked.
+/// As an H200 answered, question by question; src/dry_cuda/README.md says how a card is asked.
 TEST(DryRuntime, RefusesWhileAStreamIsCapturedWhatACardRefuses) {
   auto const said = say("MAXBATCH_CARD=h200 " MAXBATCH_CAPTURE_ANSWERS);
   ASSERT_EQ(said.status, 0);
@@ -66,6 +66,14 @@ TEST(DryRuntime, RefusesWhileAStreamIsCapturedWhatACardRefuses) {
   auto const dry = lines_of(dry_text);
   ASSERT_EQ(dry.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) { EXPECT_EQ(dry.at(i), expected.at(i)); }
+}
+
+/// As an H200 had them: 388 MiB each, and once 170 MiB of modules, which stay.
+TEST(DryRuntime, CommunicatorsTakeMemory) {
+  auto const said = say("MAXBATCH_CARD=rtx-2080-ti " MAXBATCH_OPENS_COMMUNICATORS);
+  EXPECT_EQ(said.text,
+            "first 585105408\nsecond 406847488\ndestroyed -813694976\n"
+            "on a full card: unhandled cuda error (run with NCCL_DEBUG=INFO for details)\n");
 }
 
 TEST(DryRuntime, WithoutACardThereIsNoDevice) {
