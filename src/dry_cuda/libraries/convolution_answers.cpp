@@ -31,7 +31,7 @@ ConvolutionTable read_tables() {
   ConvolutionTable table;
   auto const cudnn = std::to_string(MAXBATCH_DRY_REAL(kCudnn, cudnnGetVersion)());
   for (auto const text : built_in_convolution_tables()) {
-    if (is_for(text, card_profile().name, cudnn)) table.add(text);
+    if (is_for(text, card_profile().name, cudnn)) table.add_sorted(text);
   }
   auto const path = environment_path("MAXBATCH_CONVOLUTION_TABLE");
   if (path.empty()) return table;

@@ -29,6 +29,28 @@ std::optional<std::int64_t> between(std::int64_t at, std::pair<std::int64_t, std
   return bytes >= 0 ? std::make_optional(bytes) : std::nullopt;
 }
 
+/// The line of sorted ones that begins with `convolution`, or nothing. A header's, which begin with #, come before all others.
+std::string_view line_of(std::string_view text, std::string const& convolution) {
+  std::string const beginning = convolution + ' ';
+  std::size_t low = 0;  // all lines that begin before it come before the one looked for; both are beginnings of lines
+  std::size_t high = text.size();
+  while (low < high) {
+    auto const middle = low + (high - low) / 2;
+    auto const before = middle == 0 ? std::string_view::npos : text.rfind('\n', middle - 1);
+    auto const begin = before == std::string_view::npos ? 0 : before + 1;
+    auto const end = std::min(text.find('\n', begin), text.size());
+    auto const line = text.substr(begin, end - begin);
+    auto const order = line.substr(0, beginning.size()).compare(beginning);
+    if (order == 0) return line;
+    if (order < 0) {
+      low = std::min(end + 1, text.size());
+    } else {
+      high = begin;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 void ConvolutionTable::add(std::string_view text) {
@@ -37,37 +59,37 @@ void ConvolutionTable::add(std::string_view text) {
   });
 }
 
-ConvolutionTable::ByBatch const* ConvolutionTable::batches_of(std::string const& convolution) const {
+ConvolutionTable::ByBatch ConvolutionTable::batches_of(std::string const& convolution) const {
   auto const found = answers_.find(convolution);
-  return found == answers_.end() ? nullptr : &found->second;
+  auto batches = found == answers_.end() ? ByBatch{} : found->second;
+  for (auto const text : sorted_) {
+    read_convolution_table(line_of(text, convolution), [&](auto const& question, std::vector<std::int64_t> workspaces) {
+      batches.emplace(question.batch, std::move(workspaces));
+    });
+  }
+  return batches;
 }
 
 std::optional<std::int64_t> ConvolutionTable::find(std::string const& question, std::size_t rank) const {
   auto const parts = split_batch(question);
-  auto const* const batches = parts ? batches_of(parts->convolution) : nullptr;
-  if (batches == nullptr) return std::nullopt;
-  auto const found = batches->find(parts->batch);
-  if (found == batches->end() || rank >= found->second.size()) return std::nullopt;
+  if (!parts) return std::nullopt;
+  auto const batches = batches_of(parts->convolution);
+  auto const found = batches.find(parts->batch);
+  if (found == batches.end() || rank >= found->second.size()) return std::nullopt;
   return found->second[rank];
 }
 
 std::optional<std::int64_t> ConvolutionTable::find_near(std::string const& question) const {
   auto const parts = split_batch(question);
-  auto const* const batches = parts ? batches_of(parts->convolution) : nullptr;
-  if (batches == nullptr || batches->size() < 2) return std::nullopt;
+  auto const batches = parts ? batches_of(parts->convolution) : ByBatch{};
+  if (batches.size() < 2) return std::nullopt;
   // One on either side, else the two largest. Below what was asked about, and far above it, other plans win.
   constexpr std::int64_t kFar = 2;
-  auto high = batches->lower_bound(parts->batch);
-  if (high == batches->begin() || parts->batch > kFar * batches->rbegin()->first) return std::nullopt;
-  if (high == batches->end()) --high;
+  auto high = batches.lower_bound(parts->batch);
+  if (high == batches.begin() || parts->batch > kFar * batches.rbegin()->first) return std::nullopt;
+  if (high == batches.end()) --high;
   auto const low = std::prev(high);
   return between(parts->batch, {low->first, low->second.front()}, {high->first, high->second.front()});
-}
-
-std::size_t ConvolutionTable::size() const {
-  std::size_t questions = 0;
-  for (auto const& [convolution, batches] : answers_) questions += batches.size();
-  return questions;
 }
 
 bool ConvolutionQuestionLog::write(std::string const& question) {

@@ -24,6 +24,11 @@ class ConvolutionTable {
   /// Throws: as read_convolution_table.
   void add(std::string_view text);
 
+  /// Adds a text whose lines stand as convolution_table_lines writes them, behind a header, and must outlive the table. It is not
+  /// read: a process that asks about a few of some ten thousand convolutions finds their lines by bisection. What add() has added
+  /// goes before.
+  void add_sorted(std::string_view text) { sorted_.push_back(text); }
+
   /// The workspace of the plan `rank` that a card could make for this question (0: the first).
   std::optional<std::int64_t> find(std::string const& question, std::size_t rank = 0) const;
 
@@ -31,13 +36,12 @@ class ConvolutionTable {
   /// the smallest that was asked about to twice the largest. Note [Batch sizes that nobody asked about].
   std::optional<std::int64_t> find_near(std::string const& question) const;
 
-  std::size_t size() const;
-
  private:
   using ByBatch = std::map<std::int64_t, std::vector<std::int64_t>>;
-  ByBatch const* batches_of(std::string const& convolution) const;
+  ByBatch batches_of(std::string const& convolution) const;
 
   std::unordered_map<std::string, ByBatch> answers_;  ///< by the question with * for its batch size
+  std::vector<std::string_view> sorted_;
 };
 
 /// The questions that no table answered, each written once to a file that several processes may share: a line each, as the
