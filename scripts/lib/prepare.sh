@@ -168,8 +168,17 @@ build() {
   ) 9>"$root/build/$preset.lock"
 }
 
-# Models to train on a dry card: torchvision, timm and transformers, beside LibTorch's own Python. Tests that need them are
-# skipped, with the reason, where they could not be had.
+# Lines of python_models.txt that are not in this folder.
+missing_python_models() {
+  local line name
+  while read -r line; do
+    name="${line%%==*}"
+    [[ -d "$1/${name//-/_}-${line##*==}.dist-info" ]] || echo "$line"
+  done <"$root/scripts/lib/python_models.txt"
+}
+
+# Models and trainers for a dry card: torchvision, timm, transformers, Accelerate and Lightning, beside LibTorch's own Python. Tests
+# that need them are skipped, with the reason, where they could not be had.
 prepare_python_models() {
   local cache="${XDG_CACHE_HOME:-$HOME/.cache}/maxbatch"
   local installed="$cache/python-models-$libtorch_version" python="$cache/torch-$libtorch_version/bin/python"
@@ -177,15 +186,19 @@ prepare_python_models() {
   [[ -x "$python" ]] || return 0 # LibTorch came from elsewhere
   (
     flock 9
-    [[ -d "$installed" ]] && exit 0
-    say "installing torchvision, timm and transformers from PyPI into $installed (about 320 MB on disk, once per user)"
+    local missing new
+    missing="$(missing_python_models "$installed")"
+    [[ -n "$missing" ]] || exit 0
+    # What is there already may be in use, and is only added to.
+    [[ -d "$installed" ]] && new="$installed" || new="$installed.partial"
+    say "installing torchvision, timm, transformers and others from PyPI into $installed (about 340 MB on disk, once per user)"
     rm -rf "$installed.partial"
-    if ! "$python" -m pip install --quiet --disable-pip-version-check --no-input --no-cache-dir --no-deps \
-      --target "$installed.partial" --requirement "$root/scripts/lib/python_models.txt" >"$installed.log" 2>&1 9>&-; then
-      say "they could not be installed, so the battery and the recordings' tests are skipped (log: $installed.log)"
+    if ! "$python" -m pip install --quiet --disable-pip-version-check --no-input --no-cache-dir --no-deps --retries 2 \
+      --target "$new" --requirement <(echo "$missing") >"$installed.log" 2>&1 9>&-; then
+      say "they could not be installed, so tests that need them are skipped (log: $installed.log)"
       exit 0
     fi
     rm -f "$installed.log"
-    mv "$installed.partial" "$installed"
+    [[ "$new" == "$installed" ]] || mv "$new" "$installed"
   ) 9>"$cache/python-models-$libtorch_version.lock"
 }

@@ -164,8 +164,8 @@ void add_dry_run_command(CLI::App& app, Command& chosen) {
       ->type_name("BYTES");
   command
       ->add_option("--seed", arguments->seed,
-                   "a draw of the addresses that differ from run to run on a real card; 0: none, as in an empty host; "
-                   "default 2")
+                   "a draw of the addresses that differ from run to run on a real card; 0: none, as in an empty host, "
+                   "where find and table have their answers, so that no draw decides them; default 2")
       ->type_name("N");
   command
       ->add_option("--seeds", arguments->seeds,

@@ -123,6 +123,7 @@ ExitCode find_for_program(FindArguments const& arguments, Surroundings const& su
       result = search_program(command, options, &progress);
     }
     for (auto const& warning : result.warnings) { surroundings.log.info(warning); }
+    if (!result.replay_problem.empty()) { surroundings.log.info("no replay of small sizes: " + result.replay_problem); }
     surroundings.out << (arguments.search.format == OutputFormat::json ? to_json(result, subject) + '\n'
                                                                        : to_text(result, subject));
     return exit_code_of(result);
@@ -217,6 +218,8 @@ void add_find_command(CLI::App& app, Command& chosen) {
       "A program is run once for each number, unmodified, and watched from outside: its steps are seen by LibTorch's\n"
       "optimizers, and a trial is ended when they repeat themselves. It writes the files that it always writes.\n"
       "--budget is what LibTorch's allocator may reserve; --trial-timeout is 600 where none is given.\n\n"
+      "On a card that is not here addresses are those of an empty host, as with dry-run --seed 0, so that no draw\n"
+      "decides the answer; dry-run itself takes one (--seed 2), and may differ by a size at the boundary.\n\n"
       "Exit codes: 0 an answer with its proof, 1 the step failed for another reason than memory,\n"
       "2 bad usage, 3 nothing fits, 4 stopped early (best so far is printed).");
   command->callback([arguments, command, &chosen] {

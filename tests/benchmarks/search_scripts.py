@@ -63,7 +63,7 @@ def search_card(script, dry, arguments, environment):
     where = ["--device", arguments.device]
     near = (dry or {}).get("largest_batch_size") if arguments.near_dry else None
     if near:
-        found = search(script, where, arguments, environment, smallest=near, options=["--no-replay"])
+        found = search(script, where, arguments, environment, smallest=near, options=["--no-replay", "--probe-above", "0"])
         if "error" in found or found["largest_batch_size"]:
             return found
     return search(script, where, arguments, environment)
@@ -81,7 +81,7 @@ def search(script, where, arguments, environment, smallest=None, options=()):
         lines = ran.stderr.strip().splitlines()
         return {"error": " ".join(lines[-3:])[-300:], "seconds": seconds}
     answer = json.loads(ran.stdout)
-    kept = ("largest_batch_size", "next_batch_size", "proof", "peak_reserved_bytes", "peak_allocated_bytes", "failed_phase", "warnings", "trials")
+    kept = ("largest_batch_size", "next_batch_size", "proof", "replayed_batch_size", "peak_reserved_bytes", "peak_allocated_bytes", "failed_phase", "warnings", "trials")
     return {key: answer[key] for key in kept} | {"seconds": seconds}
 
 
