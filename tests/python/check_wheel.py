@@ -51,7 +51,9 @@ def main() -> int:
         run([arguments.python, "-m", "venv", place / "builder"])
         builder = place / "builder" / "bin" / "python"
         run([builder, "-m", "pip", "install", "-q", "scikit-build-core>=0.10"])
-        environment = dict(os.environ, CMAKE_PREFIX_PATH=str(packages / "torch" / "share" / "cmake"), CMAKE_GENERATOR="Ninja")
+        # The compilers by the names that CMake finds itself: ccache tells c++ from g++, which scikit-build-core would take.
+        environment = dict({"CC": "cc", "CXX": "c++"}, **os.environ)
+        environment.update(CMAKE_PREFIX_PATH=str(packages / "torch" / "share" / "cmake"), CMAKE_GENERATOR="Ninja")
         run([builder, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", arguments.source.resolve() / "python", "-w", place,
              "-C", f"build-dir={arguments.build.resolve()}", "-C", "cmake.build-type=RelWithDebInfo",
              "-C", "cmake.define.CMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2 -g1",

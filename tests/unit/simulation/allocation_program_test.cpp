@@ -84,6 +84,28 @@ TEST(ProgramRun, WrittenDownIsARecordingOfTheSameProgram) {
   }
 }
 
+/// Three requests, of which the first two set the program up.
+AllocationProgram with_mark(TraceMark::Kind kind, std::uint64_t operation) {
+  AllocationProgram program;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    program.requests.emplace_back();
+    program.operations.push_back({ProgramOperation::Kind::allocate, i});
+  }
+  TraceMark mark;
+  mark.kind = kind;
+  mark.event = operation;
+  program.marks.push_back(mark);
+  return program;
+}
+
+TEST(DriverEventsOf, TheSetUpEndsAtTheFirstMarkUnlessThatEndsAStep) {
+  constexpr std::int64_t after_set_up = 2;
+  EXPECT_EQ(driver_events_of(with_mark(TraceMark::Kind::step_begin, 2)).local_memory_grows_before, 2 + after_set_up);
+  auto const ends_a_step = with_mark(TraceMark::Kind::step_end, 3);
+  EXPECT_EQ(driver_events_of(ends_a_step, 1).local_memory_grows_before, 1 + after_set_up);
+  EXPECT_EQ(driver_events_of(ends_a_step).local_memory_grows_before, std::nullopt);
+}
+
 TEST(ProgramRun, StopsAtTheRequestThatIsRefused) {
   AllocationProgram program;
   for (std::uint32_t i = 0; i < 4; ++i) {
