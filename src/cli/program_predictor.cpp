@@ -61,8 +61,9 @@ void ProgramKnowledge::predict(bool whole) {
     for (auto const* const one : {&smaller, &larger}) {
       replay->add_recording(one->first, has_steps ? first_steps_of(one->second, steps) : one->second.trace);
     }
-    if (replay->prediction()) { replay_ = std::move(replay); }
-    problem_ = replay_ ? "" : replay->problem();
+    auto const predicts = replay->prediction().has_value();
+    problem_ = predicts ? "" : replay->problem();
+    if (predicts) { replay_ = std::move(replay); }
   } catch (std::exception const& error) { problem_ = error.what(); }
   recordings_.clear();
 }

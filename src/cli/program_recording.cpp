@@ -39,14 +39,14 @@ TraceEvent event_of(WatchedEvent const& watched, AllocationTrace& trace) {
 }
 
 std::shared_ptr<dry::EventPage> map_page(process::NamelessFile const& file) {
-  auto const size = sizeof(dry::EventPage);
+  constexpr auto size = sizeof(dry::EventPage);
   void* const memory = ftruncate(file.descriptor(), static_cast<off_t>(size)) == 0
                            ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor(), 0)
                            : MAP_FAILED;
   if (memory == MAP_FAILED) { throw std::runtime_error("no memory for the recording of a trial"); }
   auto* const page = static_cast<dry::EventPage*>(memory);
   page->magic = dry::EventPage::kMagic;
-  return {page, [size](dry::EventPage* mapped) { munmap(mapped, size); }};
+  return {page, [](dry::EventPage* mapped) { munmap(mapped, sizeof(dry::EventPage)); }};
 }
 
 }  // namespace

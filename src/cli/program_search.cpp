@@ -306,7 +306,7 @@ class ProgramSearch {
       warnings.push_back("at " + std::to_string(answer->batch_size) + ": " + answer->outcome.reason);
     }
     if (has_only_backward_) {
-      warnings.push_back(
+      warnings.emplace_back(
           "steps were told apart by their backward passes alone, since no optimizer of LibTorch's Python package "
           "stepped: "
           "with gradients accumulated over more than 32 of them, give --to-the-end");
