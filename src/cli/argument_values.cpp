@@ -1,7 +1,7 @@
 #include "argument_values.hpp"
 
-#include "models/nearest_name.hpp"
 #include "usage_error.hpp"
+#include <maxbatch/impl/nearest_name.hpp>
 #include <maxbatch/simulation/card_catalogue.hpp>
 
 #include <algorithm>
@@ -64,7 +64,7 @@ ImageSize read_image_size(std::string const& option, std::string const& text) {
 std::string read_name(std::string const& option, std::string const& text, std::vector<std::string> const& known) {
   if (std::find(known.begin(), known.end(), text) != known.end()) { return text; }
   auto message = quoted(option, text) + " is not known";
-  if (auto const nearest = nearest_name(text, known)) { message += "; did you mean '" + *nearest + "'?"; }
+  if (auto const nearest = detail::nearest_name(text, known)) { message += "; did you mean '" + *nearest + "'?"; }
   message += message.back() == '?' ? " Choose one of " : "; choose one of ";
   for (std::size_t i = 0; i < known.size(); ++i) { message += (i == 0 ? "" : ", ") + known[i]; }
   throw UsageError(message);

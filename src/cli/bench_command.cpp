@@ -49,7 +49,7 @@ ExitCode bench(BenchArguments const& arguments, Surroundings const& surroundings
       return code;
     }
     report.boundary = found.batch_size();
-    report.options.batch_sizes = {*found.batch_size()};
+    report.options.largest = found.batch_size();
   }
   auto const device = make_device(arguments.search.device, arguments.budget);
   report.speed = measure_speed(*device, model, recipe_for(arguments.search), report.options, [&](auto const& size) {
@@ -85,7 +85,7 @@ void add_bench_command(CLI::App& app, Command& chosen) {
       ->group(group);
   command
       ->add_flag("--boundary", arguments->at_boundary,
-                 "the largest batch that fits, which is searched first, as find does with the options below")
+                 "up to the largest batch that fits, which is searched first, as find does with the options below")
       ->group(group);
   command
       ->add_option_function<std::string>(

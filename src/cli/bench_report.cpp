@@ -1,6 +1,7 @@
 #include "bench_report.hpp"
 
 #include "report/recipe_text.hpp"
+#include "report/speed_values.hpp"
 #include "report/text_table.hpp"
 #include "training/json_values.hpp"
 #include <maxbatch/report/version.hpp>
@@ -12,20 +13,13 @@ namespace maxbatch::cli {
 namespace {
 
 using detail::Json;
+using report::three_digits;
 
 constexpr std::size_t kWidth = 100;
 
-/// Three digits that mean something, and no exponent.
-std::string number(double value) {
-  std::array<char, 64> text{};
-  auto const decimals = value >= 100 ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 3;
-  std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
-  return text.data();
-}
-
 std::string milliseconds(StepTimes const& times) {
-  return number(1e3 * times.median()) + " ms (" + number(1e3 * times.fastest()) + " to " +
-         number(1e3 * times.slowest()) + ")";
+  return three_digits(1e3 * times.median()) + " ms (" + three_digits(1e3 * times.fastest()) + " to " +
+         three_digits(1e3 * times.slowest()) + ")";
 }
 
 std::string mib(TrialOutcome const& outcome) {
@@ -42,24 +36,11 @@ void add_speed(std::vector<std::string>& row, TrialOutcome const& outcome, std::
     row.push_back(std::string(to_string(outcome.verdict)));
     row.emplace_back("-");
   } else {
-    auto const rate = [&](double seconds) { return number(static_cast<double>(samples) / seconds); };
+    auto const rate = [&](double seconds) { return three_digits(static_cast<double>(samples) / seconds); };
     row.push_back(rate(times->median()));
     row.push_back(rate(times->slowest()) + "-" + rate(times->fastest()));
   }
   row.push_back(mib(outcome));
-}
-
-Json json_of(TrialOutcome const& outcome, std::optional<StepTimes> const& times, std::int64_t samples) {
-  Json json;
-  json["outcome"] = to_string(outcome.verdict);
-  json["samples_per_second"] = times ? Json(static_cast<double>(samples) / times->median()) : Json(nullptr);
-  json["median_seconds"] = times ? Json(times->median()) : Json(nullptr);
-  json["fastest_seconds"] = times ? Json(times->fastest()) : Json(nullptr);
-  json["slowest_seconds"] = times ? Json(times->slowest()) : Json(nullptr);
-  json["rounds"] = times ? Json(times->seconds.size()) : Json(nullptr);
-  json["steps_per_round"] = times ? Json(times->steps_per_round) : Json(nullptr);
-  detail::add_peaks(json, outcome.peaks);
-  return json;
 }
 
 }  // namespace
@@ -71,7 +52,7 @@ std::string bench_text(BenchReport const& report) {
   auto text = report::wrap(
       report.subject.model + ": " + report::recipe_text(report.subject.recipe) + "; on " + speed.device.name, kWidth);
   text += report::wrap("Median of " + std::to_string(report.options.rounds) + " rounds of about " +
-                           number(report.options.round_seconds) + " s, one wait for the device in each, after " +
+                           three_digits(report.options.round_seconds) + " s, one wait for the device in each, after " +
                            std::to_string(report.options.warm_up) +
                            " steps that are not timed; slowest to fastest round beside it.",
                        kWidth);
@@ -110,23 +91,7 @@ std::string bench_json(BenchReport const& report) {
   json["warm_up"] = report.options.warm_up;
   json["round_seconds"] = report.options.round_seconds;
   json["largest_batch_size"] = detail::or_null(report.boundary);
-  json["training_knee"] = detail::or_null(speed.training_knee());
-  json["inference_knee"] = detail::or_null(speed.inference_knee());
-  json["latency"] = nullptr;
-  if (speed.latency) {
-    json["latency"] = {{"median_seconds", speed.latency->median()},
-                       {"fastest_seconds", speed.latency->fastest()},
-                       {"slowest_seconds", speed.latency->slowest()},
-                       {"rounds", speed.latency->seconds.size()}};
-  }
-  json["sizes"] = Json::array();
-  for (auto const& size : speed.sizes) {
-    Json entry;
-    entry["batch_size"] = size.batch_size;
-    entry["training"] = json_of(size.training, size.training_times, size.samples_per_training_step);
-    entry["inference"] = json_of(size.inference, size.inference_times, size.batch_size);
-    json["sizes"].push_back(std::move(entry));
-  }
+  json.update(report::speed_to_json(speed));
   json["version"] = version();
   return detail::dump(json, 2) + '\n';
 }

@@ -1,6 +1,7 @@
 #include "argument_values.hpp"
 #include "command.hpp"
 #include "device_selection.hpp"
+#include "easy_inputs.hpp"
 #include "run_search.hpp"
 #include "script_arguments.hpp"
 #include "stop_signal.hpp"
@@ -150,7 +151,8 @@ ExitCode find(FindArguments const& arguments, Surroundings const& surroundings) 
   auto const model = chosen_model(arguments.model, arguments.script, surroundings.models);
   check_together(arguments.search);
   check_record(arguments);
-  auto const result = run_search(model, arguments.search, arguments.budget, "", surroundings);
+  auto result = run_search(model, arguments.search, arguments.budget, "", surroundings);
+  result.easy_inputs = run_easy_inputs(model, result, arguments.search, arguments.budget, surroundings);
   auto const subject = subject_for(model, arguments.search);
   surroundings.out << (arguments.search.format == OutputFormat::json ? to_json(result, subject) + '\n'
                                                                      : to_text(result, subject));

@@ -2,6 +2,7 @@
 #include "command.hpp"
 #include "device_selection.hpp"
 #include "dry_restart.hpp"
+#include "report/recipe_text.hpp"
 #include "report/text_table.hpp"
 #include "run_search.hpp"
 #include "stop_signal.hpp"
@@ -47,10 +48,10 @@ std::string text_of(InputSizeResult const& result, FindImageArguments const& arg
   constexpr std::size_t kWidth = 100;
   auto const& search = result.finder.search;
   auto const unit = result.finder.device.budget ? to_string(*result.finder.device.budget) : std::string("no budget");
+  auto recipe = arguments.search.recipe;
+  recipe.image_size.reset();  // it is what is asked for
   auto text = report::wrap(arguments.model + ": images at batch " + std::to_string(result.batch_size) + ", " +
-                               std::string(to_string(arguments.search.recipe.optimizer)) + ", " +
-                               std::string(to_string(arguments.search.recipe.precision)) + "; on " +
-                               result.finder.device.name + ", " + unit,
+                               report::recipe_text(recipe) + "; on " + result.finder.device.name + ", " + unit,
                            kWidth);
   text += report::wrap(result.summary(), kWidth) + '\n';
   text += "largest image ....... " + (result.largest ? text_of(*result.largest) : std::string("none")) + '\n';

@@ -1,10 +1,10 @@
 #include "argument_values.hpp"
 #include "command.hpp"
-#include "models/nearest_name.hpp"
 #include "report/text_table.hpp"
 #include "run_search.hpp"
 #include "usage_error.hpp"
 #include <maxbatch/cli/program.hpp>
+#include <maxbatch/impl/nearest_name.hpp>
 #include <maxbatch/models/script_module.hpp>
 #include <maxbatch/report/version.hpp>
 #include <maxbatch/search/errors.hpp>
@@ -96,7 +96,9 @@ std::string complaint_about_extras(CLI::App const& app) {
   auto const extra = extras.empty() ? std::string() : extras.front();
   auto const name = extra.substr(0, extra.find('='));
   auto text = "'" + extra + "' is not understood";
-  if (auto const nearest = nearest_name(name, known_names(app))) { text += "; did you mean '" + *nearest + "'?"; }
+  if (auto const nearest = detail::nearest_name(name, known_names(app))) {
+    text += "; did you mean '" + *nearest + "'?";
+  }
   return text;
 }
 

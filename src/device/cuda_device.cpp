@@ -2,6 +2,7 @@
 #include "cuda_checks.hpp"
 #include "cuda_trial_window.hpp"
 #include "cuda_warm_up.hpp"
+#include "dry_card_mark.hpp"
 #include "library_workspaces.hpp"
 #include "memory_fraction_guard.hpp"
 #include <maxbatch/device/cuda_device.hpp>
@@ -21,8 +22,6 @@
 #include <cstdint>
 #include <string>
 
-#include <dlfcn.h>
-
 namespace maxbatch {
 namespace {
 
@@ -37,9 +36,6 @@ void require_positive(std::optional<Bytes> budget) {
                           ". For no budget of its own (what the device has) give none.");
   }
 }
-
-/// Exported by maxbatch::dry_cuda and by nothing else (src/dry_cuda/activation/dry_card_mark.cpp).
-bool is_dry() { return dlsym(RTLD_DEFAULT, "maxbatch_dry_card_mark") != nullptr; }
 
 /// Makes the allocator flush what this device has cached, and nobody else's, by a request that no limit of one byte
 /// allows: it is refused after the flush.
@@ -58,7 +54,7 @@ class CudaDeviceOfIndex final : public CudaDevice {
     detail::check_own_memory(index_);
     at::globalContext().lazyInitDevice(c10::kCUDA);
     detail::check_allocator();
-    is_dry_ = is_dry();
+    is_dry_ = detail::is_on_dry_card();
     hook_ = &AllocatorHook::of_process();
   }
 

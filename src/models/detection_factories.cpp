@@ -69,9 +69,11 @@ std::vector<ModelFactory> three_factories(std::string const& name, std::string c
   Options from_scratch;
   from_scratch.norm = NormKind::batch;
   from_scratch.trained_parts = 5;
+  auto hardest = make(name, what + ", frozen norms, images lying and standing (padded to 1333x1333), 100 boxes each",
+                      Options{}, DetectionImages{});
+  hardest.easy_twin = name + "_landscape";
   return {
-      make(name, what + ", frozen norms, images lying and standing (padded to 1333x1333), 100 boxes each", Options{},
-           DetectionImages{}),
+      std::move(hardest),
       make(name + "_landscape", what + ", frozen norms, all images lying, 10 boxes each", Options{}, easy),
       make(name + "_from_scratch", what + ", everything trained, all images lying, 10 boxes each", from_scratch, easy)};
 }

@@ -1,4 +1,4 @@
-#include "nearest_name.hpp"
+#include <maxbatch/impl/nearest_name.hpp>
 #include <maxbatch/models/faster_rcnn.hpp>
 #include <maxbatch/models/gpt2.hpp>
 #include <maxbatch/models/registry.hpp>
@@ -48,7 +48,7 @@ ModelFactory const& ModelRegistry::at(std::string_view name) const {
     names.push_back(factory.name);
   }
   std::string text = "there is no model '" + std::string(name) + "'";
-  if (auto const nearest = nearest_name(name, names)) { text += "; did you mean '" + *nearest + "'?"; }
+  if (auto const nearest = detail::nearest_name(name, names)) { text += "; did you mean '" + *nearest + "'?"; }
   text += names.empty() ? " No model is registered." : (text.back() == '?' ? " Known: " : "; known: ");
   for (std::size_t i = 0; i < names.size(); ++i) { text += (i == 0 ? "" : ", ") + names[i]; }
   throw InvalidArgument(text);

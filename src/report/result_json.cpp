@@ -1,4 +1,5 @@
 #include "../training/json_values.hpp"
+#include "speed_values.hpp"
 #include <maxbatch/report/result_json.hpp>
 #include <maxbatch/report/version.hpp>
 
@@ -64,6 +65,11 @@ Json json_of(FinderResult const& result, ReportSubject const& subject) {
           {"batch_size", plan->batch_size}, {"count", plan->count}, {"batch_size_ran", plan->batch_size_ran}};
     }
   }
+  json["easy_inputs"] = nullptr;
+  if (auto const& easy = result.easy_inputs) {
+    json["easy_inputs"] = {{"model", easy->model}};
+    detail::add_outcome(json["easy_inputs"], easy->outcome);
+  }
   json["warnings"] = result.warnings;
   json["seconds"] = search.seconds;
   json["rehearsed_batch_size"] = result.rehearsal ? or_null(result.rehearsal->batch_size) : Json(nullptr);
@@ -93,10 +99,12 @@ std::string to_json(std::vector<ReportEntry> const& entries, std::string const& 
     if (entry.error) {
       auto failed = json_of_question(entry.result, entry.subject);
       failed["error"] = *entry.error;
+      failed["speed"] = nullptr;
       json["results"].push_back(std::move(failed));
     } else {
       auto answered = json_of(entry.result, entry.subject);
       answered["error"] = nullptr;
+      answered["speed"] = entry.speed ? report::speed_to_json(*entry.speed) : Json(nullptr);
       json["results"].push_back(std::move(answered));
     }
   }

@@ -1,4 +1,5 @@
 #include "recipe_text.hpp"
+#include "speed_values.hpp"
 #include "text_table.hpp"
 #include <maxbatch/report/result_table.hpp>
 
@@ -83,6 +84,55 @@ std::string stop_of(SearchResult const& search) {
   return std::string(to_string(failed.phase)) + ", " + to_string(failed.requested);
 }
 
+std::string peaks_of(TrialOutcome const& outcome) {
+  if (!is_fit(outcome.verdict)) { return std::string(to_string(outcome.verdict)); }
+  return "reserved " + mib(outcome.peaks.reserved) + " MiB, allocated " + mib(outcome.peaks.allocated) + " MiB";
+}
+
+/// By its name in the catalogue where it is not here.
+std::string card_of(ReportEntry const& entry) {
+  return entry.subject.card.empty() ? entry.result.device.name : entry.subject.card;
+}
+
+/// Samples a second at a size; "-": not measured, or it did not pass.
+template <typename Rate>
+std::string rate_text(SpeedResult const& speed, std::optional<std::int64_t> size, Rate const& rate) {
+  auto const* const measured = size ? speed.at(*size) : nullptr;
+  auto const value = measured != nullptr ? rate(*measured) : std::nullopt;
+  return value ? report::three_digits(*value) : "-";
+}
+
+/// Of the rows whose speed was measured; empty where there is none.
+std::string speed_table(std::vector<ReportEntry> const& entries, bool on_cards) {
+  std::vector<TextTable::Column> columns = {{"model", TextTable::Align::left}};
+  if (on_cards) { columns.push_back({"card", TextTable::Align::left}); }
+  for (auto const* const title : {"budget", "batch", "training/s", "its knee", "inference/s", "its knee"}) {
+    columns.push_back({title});
+  }
+  TextTable table(std::move(columns));
+  auto is_empty = true;
+  for (auto const& entry : entries) {
+    if (!entry.speed) { continue; }
+    is_empty = false;
+    auto const& speed = *entry.speed;
+    std::vector<std::string> row = {entry.subject.model};
+    if (on_cards) { row.push_back(card_of(entry)); }
+    row.push_back(to_string(whole_budget(entry.result)));
+    row.push_back(text_of(entry.result.batch_size()));
+    auto const add = [&](std::optional<std::int64_t> knee, auto const& rate) {
+      row.push_back(rate_text(speed, entry.result.batch_size(), rate));
+      row.push_back(knee ? rate_text(speed, knee, rate) + " at " + std::to_string(*knee) : "-");
+    };
+    add(speed.training_knee(), [](SpeedAtSize const& size) { return size.training_rate(); });
+    add(speed.inference_knee(), [](SpeedAtSize const& size) { return size.inference_rate(); });
+    table.add_row(std::move(row));
+  }
+  if (is_empty) { return ""; }
+  return '\n' +
+         wrap("Samples a second at that batch; its knee is the smallest batch within 5 % of the best speed.", kWidth) +
+         '\n' + table.to_string();
+}
+
 }  // namespace
 
 std::string to_text(FinderResult const& result, ReportSubject const& subject) {
@@ -117,6 +167,10 @@ std::string to_text(FinderResult const& result, ReportSubject const& subject) {
   if (!search.spurious_failures.empty()) { line("failed only once ", list_of(search.spurious_failures)); }
   if (auto const outside = result.device.outside_allocator) {
     line("outside the budget ", to_string(*outside) + " of the device: context, libraries, other processes");
+  }
+  if (auto const& easy = result.easy_inputs; easy && search.answer() != nullptr) {
+    line("this recipe's peak ", peaks_of(search.answer()->outcome));
+    line("with easy inputs ", peaks_of(easy->outcome) + " (" + easy->model + ", one run; no part of the proof)");
   }
   auto const neighbours = search.neighbour_trial_count();
   line("trials ", std::to_string(search.trial_count()) +
@@ -154,9 +208,12 @@ std::string to_table(std::vector<ReportEntry> const& entries, std::string const&
   }
   TextTable table(std::move(columns));
   std::string notes;
-  for (auto const& [subject, result, error] : entries) {
+  for (auto const& entry : entries) {
+    auto const& subject = entry.subject;
+    auto const& result = entry.result;
+    auto const& error = entry.error;
     std::vector<std::string> row = {subject.model};
-    auto const& card = subject.card.empty() ? result.device.name : subject.card;
+    auto const card = card_of(entry);
     if (on_cards) { row.push_back(card); }
     row.push_back(to_string(whole_budget(result)));
     auto const where = subject.model + (on_cards ? " on " + card : " under " + to_string(whole_budget(result)));
@@ -177,7 +234,8 @@ std::string to_table(std::vector<ReportEntry> const& entries, std::string const&
     table.add_row(std::move(row));
     for (auto const& warning : result.warnings) { notes += wrap(where + ": " + warning, kWidth, "  "); }
   }
-  return wrap(heading, kWidth) + '\n' + table.to_string() + (notes.empty() ? "" : '\n' + notes);
+  return wrap(heading, kWidth) + '\n' + table.to_string() + speed_table(entries, on_cards) +
+         (notes.empty() ? "" : '\n' + notes);
 }
 
 }  // namespace maxbatch

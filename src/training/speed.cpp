@@ -32,6 +32,9 @@ void check(SpeedOptions const& options, MemoryDevice& device) {
   for (auto const size : options.batch_sizes) {
     if (size < 1) { refuse("a batch of " + std::to_string(size) + " has no speed: give 1 or more"); }
   }
+  if (options.largest && *options.largest < 1) {
+    refuse("a batch of " + std::to_string(*options.largest) + " has no speed: give 1 or more");
+  }
   if (options.rounds < 1) { refuse("rounds is " + std::to_string(options.rounds) + "; it must be 1 or more"); }
   if (options.warm_up < 1) { refuse("warm_up is " + std::to_string(options.warm_up) + "; it must be 1 or more"); }
   if (!(options.round_seconds > 0)) {
@@ -156,6 +159,12 @@ std::optional<double> SpeedAtSize::inference_rate() const {
   return static_cast<double>(batch_size) / inference_times->median();
 }
 
+SpeedAtSize const* SpeedResult::at(std::int64_t batch_size) const {
+  auto const found =
+      std::find_if(sizes.begin(), sizes.end(), [&](SpeedAtSize const& size) { return size.batch_size == batch_size; });
+  return found == sizes.end() ? nullptr : &*found;
+}
+
 std::optional<std::int64_t> SpeedResult::training_knee() const {
   return knee(sizes, [](SpeedAtSize const& size) { return size.training_rate(); });
 }
@@ -174,13 +183,20 @@ SpeedResult measure_speed(MemoryDevice& device, ModelFactory const& model, Recip
   Bench bench(device, model, recipe, options);
   SpeedResult result;
   result.latency = bench.measure(1, StepMode::evaluate, /*one_step_per_round=*/true).times;
-  for (std::size_t i = 0; wanted.empty() || i < wanted.size(); ++i) {
-    auto const size = wanted.empty() ? std::int64_t{1} << i : wanted[i];
+  auto const measure = [&](std::int64_t size) -> SpeedAtSize const& {
     result.sizes.push_back(bench.at(size));
-    auto const& measured = result.sizes.back();
-    if (told) { told(measured); }
+    if (told) { told(result.sizes.back()); }
+    return result.sizes.back();
+  };
+  if (wanted.empty()) {
+    for (std::int64_t size = 1; !options.largest || size < *options.largest; size *= 2) {
+      if (!measure(size).training_times || levelled_off(result.sizes)) { break; }
+    }
+    if (options.largest) { measure(*options.largest); }
+  }
+  for (auto const size : wanted) {
+    auto const& measured = measure(size);
     if (!measured.training_times && !measured.inference_times) { break; }
-    if (wanted.empty() && (!measured.training_times || levelled_off(result.sizes))) { break; }
   }
   result.device = device.describe();
   return result;

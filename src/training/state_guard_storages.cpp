@@ -1,5 +1,6 @@
 #include "state_guard_storages.hpp"
 
+#include "../device/dry_card_mark.hpp"
 #include "state_guard_run_all.hpp"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -12,6 +13,13 @@
 
 namespace maxbatch::detail {
 namespace {
+
+/// On a dry card only what was copied there is known, and of that only short pieces, such as a loss scale. Copying the zeros
+/// that stand for the rest would cost a search of a large model a good part of its time.
+bool has_no_contents(c10::Storage const& storage) {
+  constexpr std::size_t kMostKnown = 65536;  // kMostBytes of src/dry_cuda/memory/known_bytes.cpp
+  return storage.device().is_cuda() && storage.nbytes() > kMostKnown && is_on_dry_card();
+}
 
 at::Tensor bytes_on_device(c10::Storage const& storage, std::size_t size) {
   auto const options = at::TensorOptions(at::kByte).device(storage.device());
@@ -31,8 +39,9 @@ void resize_back(c10::Storage const& storage, std::size_t size) {
 
 }  // namespace
 
-HostBytes::HostBytes(c10::Storage const& source) : size_(source.nbytes()), bytes_(new std::byte[size_]) {
-  if (size_ == 0) { return; }
+HostBytes::HostBytes(c10::Storage const& source) : size_(source.nbytes()) {
+  if (size_ == 0 || has_no_contents(source)) { return; }
+  bytes_.reset(new std::byte[size_]);
   if (source.device().is_cpu()) {
     std::memcpy(bytes_.get(), source.data(), size_);
   } else {
@@ -42,7 +51,7 @@ HostBytes::HostBytes(c10::Storage const& source) : size_(source.nbytes()), bytes
 }
 
 void HostBytes::copy_to(c10::Storage const& target) const {
-  if (size_ == 0) { return; }
+  if (!bytes_) { return; }
   if (target.device().is_cpu()) {
     std::memcpy(target.mutable_data(), bytes_.get(), size_);
   } else {

@@ -9,7 +9,8 @@
 namespace maxbatch::detail {
 
 /// A copy of a storage's bytes in host memory. It comes from the C++ heap and not from LibTorch's allocator, so that no
-/// budget charges it and no allocation counter sees it.
+/// budget charges it and no allocation counter sees it. Of large storages on a dry card, which have no contents, nothing is
+/// copied.
 class HostBytes {
  public:
   explicit HostBytes(c10::Storage const& source);
@@ -20,7 +21,7 @@ class HostBytes {
 
  private:
   std::size_t size_;
-  std::unique_ptr<std::byte[]> bytes_;
+  std::unique_ptr<std::byte[]> bytes_;  ///< null: there is nothing to copy
 };
 
 /// Whole storages, each once however many tensors lie in it: views, tied weights and the gaps between strided elements

@@ -2,6 +2,7 @@
 
 #include <maxbatch/training/finder_result.hpp>
 #include <maxbatch/training/recipe.hpp>
+#include <maxbatch/training/speed.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -23,7 +24,8 @@ struct ReportSubject {
 struct ReportEntry {
   ReportSubject subject;
   FinderResult result;
-  std::optional<std::string> error;  ///< the step failed for another reason than memory
+  std::optional<std::string> error;                 ///< the step failed for another reason than memory
+  std::optional<SpeedResult> speed = std::nullopt;  ///< up to the answer; none: nobody measured it
 };
 
 }  // namespace maxbatch

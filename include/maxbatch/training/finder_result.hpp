@@ -17,6 +17,12 @@ struct Rehearsal {
   double seconds = 0;
 };
 
+/// The answer's batch once more, with the easy inputs of ModelFactory::easy_twin. It proves nothing of the answer.
+struct EasyInputs {
+  std::string model;
+  TrialOutcome outcome;
+};
+
 /// The answer of a finder: the search's, and what it was asked of.
 struct FinderResult {
   SearchResult search;
@@ -30,7 +36,8 @@ struct FinderResult {
   std::string replay_problem;
   std::vector<std::string>
       warnings;  ///< leaks, swallowed failures, spurious failures: what a careful reader should know
-  std::optional<Rehearsal> rehearsal;  ///< none: there was none
+  std::optional<Rehearsal> rehearsal;     ///< none: there was none
+  std::optional<EasyInputs> easy_inputs;  ///< none: nobody ran them; the finder does not
 
   /// None: nothing fits.
   std::optional<std::int64_t> batch_size() const { return search.batch_size; }

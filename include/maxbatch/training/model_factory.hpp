@@ -30,6 +30,8 @@ struct ModelFactory {
   std::optional<std::int64_t> parameters = std::nullopt;  ///< how many numbers are trained; none: not said
   std::optional<std::int64_t> sequence_length =
       std::nullopt;  ///< of a language model's samples, in tokens; none: no such
+  /// The name of the same model over easy inputs, where this one's are the hardest: reports put its peak beside the answer.
+  std::string easy_twin = {};
 };
 
 }  // namespace maxbatch

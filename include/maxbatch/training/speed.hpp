@@ -16,6 +16,8 @@ namespace maxbatch {
 struct SpeedOptions {
   /// Each at least 1. Empty: 1, 2, 4, … until memory ends, or until two doublings in a row brought less than 2 %.
   std::vector<std::int64_t> batch_sizes;
+  /// At least 1. Where no sizes are given: those below this one as said, and then this one.
+  std::optional<std::int64_t> largest;
   std::int64_t rounds = 5;     ///< at least 1; their median is the answer
   double round_seconds = 0.5;  ///< as many steps as take about this long make a round; above 0
   std::int64_t warm_up = 3;    ///< steps that are not timed, at least 1: kernels are chosen, optimizer state is made
@@ -49,6 +51,8 @@ struct SpeedResult {
   std::vector<SpeedAtSize> sizes;  ///< in rising order
   /// Of inference on one sample, each followed by a wait for the device.
   std::optional<StepTimes> latency;
+  /// Null: this size was not measured.
+  SpeedAtSize const* at(std::int64_t batch_size) const;
   /// The smallest size within 5 % of the best speed of all that were measured.
   std::optional<std::int64_t> training_knee() const;
   std::optional<std::int64_t> inference_knee() const;

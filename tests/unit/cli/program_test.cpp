@@ -312,6 +312,46 @@ TEST_F(Program, MeasuresSpeed) {
                               HasSubstr("latency of one image"), HasSubstr("   16  ")));
 }
 
+TEST_F(Program, PutsEasyInputsBesideTheAnswer) {
+  EXPECT_EQ(found({})["easy_inputs"], nullptr);
+  models::ModelRegistry models;
+  auto hard = rows(told_);
+  hard.name = "hard";
+  hard.easy_twin = "easy";
+  auto easy = rows(told_);
+  easy.name = "easy";
+  easy.make = [](c10::Device, Recipe const& recipe) {
+    EXPECT_EQ(recipe.accumulation, 2);
+    PreparedStep prepared;
+    prepared.step = [](Trial& trial) { at::empty({trial.batch_size(), 512}, at::kFloat); };
+    return prepared;
+  };
+  models.add(hard);
+  models.add(easy);
+  std::vector<std::string> const words = {"find", "--model", "hard", "--budget", "64KiB", "--effective-batch", "32"};
+  auto with_json = words;
+  with_json.insert(with_json.end(), {"--format", "json"});
+  auto const answer = json::parse(test::run(with_json, models).out);
+  EXPECT_EQ(answer["largest_batch_size"], 16);
+  EXPECT_EQ(answer["peak_reserved_bytes"], 64 << 10);
+  EXPECT_EQ(answer["easy_inputs"]["model"], "easy");
+  EXPECT_EQ(answer["easy_inputs"]["peak_reserved_bytes"], 32 << 10);
+  auto const text = test::run(words, models);
+  EXPECT_EQ(text.code, 0);
+  EXPECT_THAT(text.out, HasSubstr("(easy, one run; no part of the proof)"));
+}
+
+TEST_F(Program, TabulatesSpeed) {
+  auto const text = run({"table", "--models", "rows", "--budgets", "16KiB", "--speed"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("training/s"));
+  auto const row = json::parse(
+      run({"table", "--models", "rows", "--budgets", "16KiB", "--speed", "--format", "json"}).out)["results"][0];
+  EXPECT_EQ(row["speed"]["sizes"].back()["batch_size"], 4);
+  EXPECT_GT(row["speed"]["sizes"].back()["training"]["samples_per_second"], 0);
+  EXPECT_THAT(run({"table", "--models", "rows", "--budgets", "16KiB"}).out, testing::Not(HasSubstr("training/s")));
+}
+
 TEST_F(Program, LogsWhatItIsAskedTo) {
   EXPECT_THAT(find({"--max", "1", "-v"}).err, HasSubstr("info: searching for the largest batch of rows"));
   EXPECT_THAT(find({"--max", "1", "--log-level", "info"}).err, HasSubstr("info: searching"));
@@ -352,6 +392,7 @@ TEST_F(Program, SaysWhatIsWrongInOneSentenceBeforeAnyWork) {
       Mistake{find_with({"--device", "rtx-2090"}),
               "--device takes cpu, cuda:N for a card of this machine, or a card's"},
       Mistake{{"table", "--cards", "rtx-2090"}, "--cards: "},
+      Mistake{{"table", "--models", "rows", "--cards", "rtx-4090", "--speed"}, "nothing takes time there"},
       Mistake{find_with({"--device", "cpuu"}), "--device 'cpuu' is not known; did you mean 'cpu'?"},
       Mistake{{"find", "--model", "rows", "--budget", "lots"}, "--budget 'lots' is not an amount of memory"},
       Mistake{{"table", "--budgets", "64KiB,"}, "--budgets '' is not an amount of memory"},

@@ -1,4 +1,4 @@
-#include "models/nearest_name.hpp"
+#include <maxbatch/impl/nearest_name.hpp>
 #include <maxbatch/models/registry.hpp>
 #include <maxbatch/search/errors.hpp>
 
@@ -65,12 +65,12 @@ TEST(ModelRegistry, RefusesWhatItCouldNotFindOrBuild) {
 }
 
 TEST(NearestName, CountsASwapAsOneSlip) {
-  EXPECT_EQ(edit_distance("cudn", "cudnn"), 1U);
-  EXPECT_EQ(edit_distance("amdaw", "adamw"), 2U);
-  EXPECT_EQ(edit_distance("sdg", "sgd"), 1U);
-  EXPECT_EQ(edit_distance("", "abc"), 3U);
-  EXPECT_EQ(nearest_name("sdg", {"adamw", "sgd"}), "sgd");
-  EXPECT_EQ(nearest_name("lion", {"adamw", "sgd"}), std::nullopt);
+  EXPECT_EQ(detail::edit_distance("cudn", "cudnn"), 1U);
+  EXPECT_EQ(detail::edit_distance("amdaw", "adamw"), 2U);
+  EXPECT_EQ(detail::edit_distance("sdg", "sgd"), 1U);
+  EXPECT_EQ(detail::edit_distance("", "abc"), 3U);
+  EXPECT_EQ(detail::nearest_name("sdg", {"adamw", "sgd"}), "sgd");
+  EXPECT_EQ(detail::nearest_name("lion", {"adamw", "sgd"}), std::nullopt);
 }
 
 }  // namespace

@@ -116,6 +116,26 @@ TEST(ResultJson, PutsSeveralResultsIntoOneObject) {
   EXPECT_EQ(object["results"][0]["largest_batch_size"], 12);
   EXPECT_EQ(object["results"][0]["error"], nullptr);
   EXPECT_EQ(object["results"][1]["error"], "shapes do not match");
+  EXPECT_EQ(object["results"][0]["speed"], nullptr);
+}
+
+TEST(ResultJson, HoldsTheEasyInputsAndTheSpeed) {
+  auto result = made_up_result();
+  EXPECT_EQ(json::parse(to_json(result, made_up_subject()))["easy_inputs"], nullptr);
+  result.easy_inputs = EasyInputs{"easy_net", fitting_trial(12, Bytes{30 * kMiB}).outcome};
+  auto const easy = json::parse(to_json(result, made_up_subject()))["easy_inputs"];
+  EXPECT_EQ(easy["model"], "easy_net");
+  EXPECT_EQ(easy["outcome"], "fits");
+  EXPECT_EQ(easy["peak_reserved_bytes"], 30 * kMiB);
+
+  SpeedResult speed;
+  auto& size = speed.sizes.emplace_back();
+  size.batch_size = size.samples_per_training_step = 12;
+  size.training_times = StepTimes{{0.5}, 1};
+  auto const row = json::parse(to_json({{made_up_subject(), result, std::nullopt, speed}}, ""))["results"][0];
+  EXPECT_EQ(row["speed"]["training_knee"], 12);
+  EXPECT_EQ(row["speed"]["inference_knee"], nullptr);
+  EXPECT_EQ(row["speed"]["sizes"][0]["training"]["samples_per_second"], 24);
 }
 
 }  // namespace

@@ -85,5 +85,41 @@ TEST(ResultTable, PutsOneLinePerEntry) {
             "net under 16 MiB failed: shapes do not match\n");
 }
 
+TEST(ResultTable, PutsThePeakWithEasyInputsBesideTheRecipes) {
+  auto result = made_up_result();
+  EXPECT_THAT(to_text(result, made_up_subject()), testing::Not(HasSubstr("easy")));
+  result.easy_inputs = EasyInputs{"easy_net", fitting_trial(12, Bytes{30 * kMiB}).outcome};
+  auto const text = to_text(result, made_up_subject());
+  expect_plain_text(text);
+  EXPECT_THAT(
+      text, HasSubstr("this recipe's peak .. reserved 60.0 MiB, allocated 60.0 MiB\n"
+                      "with easy inputs .... reserved 30.0 MiB, allocated 30.0 MiB (easy_net, one run; no part of the\n"
+                      "                      proof)\n"));
+  result.easy_inputs->outcome = failing_trial(12, TrialPurpose::scout).outcome;
+  EXPECT_THAT(to_text(result, made_up_subject()), HasSubstr("with easy inputs .... out of memory (easy_net"));
+}
+
+TEST(ResultTable, HasColumnsOfSpeedWhereItWasMeasured) {
+  SpeedResult speed;
+  for (auto const& [size, training, inference] :
+       {std::tuple(4, 0.2, 0.04), std::tuple(8, 0.2, 0.04), std::tuple(12, 0.3, 0.1)}) {
+    auto& at = speed.sizes.emplace_back();
+    at.batch_size = at.samples_per_training_step = size;
+    at.training_times = StepTimes{{training}, 1};
+    at.inference_times = StepTimes{{inference}, 1};
+  }
+  auto result = made_up_result();
+  result.warnings.clear();
+  auto const text = to_table(
+      {{made_up_subject(), result, std::nullopt, speed}, {made_up_subject(), result, std::nullopt}}, "A heading.");
+  expect_plain_text(text);
+  EXPECT_THAT(text, HasSubstr("trials  seconds\n"));
+  EXPECT_THAT(
+      text, HasSubstr("\nSamples a second at that batch; its knee is the smallest batch within 5 % of the best speed.\n"
+                      "\n"
+                      "model  budget  batch  training/s   its knee  inference/s  its knee\n"
+                      "net    64 MiB     12        40.0  40.0 at 8          120  200 at 8\n"));
+}
+
 }  // namespace
 }  // namespace maxbatch::test

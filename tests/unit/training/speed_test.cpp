@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -108,6 +109,20 @@ TEST_F(Speed, EndsWhereMemoryDoes) {
   EXPECT_FALSE(result.sizes[3].training_rate());
 }
 
+TEST_F(Speed, GoesUpToALargestSizeAndMeasuresIt) {
+  auto options = quick();
+  options.largest = 6;
+  auto const result = measure(options);
+  std::vector<std::int64_t> sizes;
+  for (auto const& size : result.sizes) { sizes.push_back(size.batch_size); }
+  EXPECT_EQ(sizes.back(), 6);
+  EXPECT_EQ(sizes.front(), 1);
+  EXPECT_EQ(std::count(sizes.begin(), sizes.end(), 6), 1);
+  EXPECT_TRUE(std::is_sorted(sizes.begin(), sizes.end()));
+  EXPECT_EQ(result.at(6), &result.sizes.back());
+  EXPECT_EQ(result.at(5), nullptr);
+}
+
 TEST_F(Speed, HasItsKneeAtTheSmallestSizeThatIsAsGood) {
   SpeedResult result;
   for (auto const& [size, seconds] : {std::pair(1, 0.1), std::pair(2, 0.11), std::pair(4, 0.2), std::pair(8, 0.39)}) {
@@ -142,6 +157,7 @@ TEST_F(Speed, RefusesOptionsThatMeasureNothing) {
     EXPECT_THAT([&] { measure(options); }, ThrowsMessage<InvalidArgument>(HasSubstr(text)));
   };
   refused([](SpeedOptions& options) { options.batch_sizes = {0}; }, "a batch of 0 has no speed");
+  refused([](SpeedOptions& options) { options.largest = 0; }, "a batch of 0 has no speed");
   refused([](SpeedOptions& options) { options.rounds = 0; }, "rounds is 0");
   refused([](SpeedOptions& options) { options.warm_up = 0; }, "warm_up is 0");
   refused([](SpeedOptions& options) { options.round_seconds = 0; }, "round_seconds is 0");
