@@ -3,9 +3,7 @@
 #include "detection/image_batch.hpp"
 #include "detection/region_proposals.hpp"
 #include "detection/truth.hpp"
-#include "layers/module_types.hpp"
 #include <maxbatch/models/faster_rcnn.hpp>
-#include <maxbatch/models/state_dict.hpp>
 #include <maxbatch/search/errors.hpp>
 
 #include <torch/torch.h>
@@ -87,7 +85,7 @@ struct FasterRcnn::Parts {
 };
 
 FasterRcnn::FasterRcnn(FasterRcnnOptions const& options, c10::Device device)
-    : options_(options), parts_(std::make_shared<Parts>()) {
+    : TorchvisionModule(options.norm), options_(options), parts_(std::make_shared<Parts>()) {
   check(options_);
   auto& parts = *parts_;
   parts.preparation.mean = options_.image_mean;
@@ -166,21 +164,6 @@ void FasterRcnn::resize_images_to(std::int64_t shorter_side, std::int64_t longer
   set_sides(parts_->preparation, shorter_side, longer_side);
   options_.shorter_side = shorter_side;
   options_.longer_side = longer_side;
-}
-
-void FasterRcnn::load_weights(std::string const& file) {
-  load_state_dict(
-      *this, file,
-      options_.norm == NormKind::frozen ? std::vector<std::string>{"num_batches_tracked"} : std::vector<std::string>{});
-}
-
-void FasterRcnn::to(c10::Device device, c10::ScalarType dtype, bool non_blocking) {
-  Module::to(device, non_blocking);
-  to(dtype, non_blocking);
-}
-
-void FasterRcnn::to(c10::ScalarType dtype, bool non_blocking) {
-  change_floating_point_type(*this, dtype, non_blocking);
 }
 
 std::int64_t parameter_count(FasterRcnnOptions const& options) {

@@ -1,8 +1,6 @@
 #include "layers/channel_norm.hpp"
 #include "layers/convolution.hpp"
-#include "layers/module_types.hpp"
 #include <maxbatch/models/resnet.hpp>
-#include <maxbatch/models/state_dict.hpp>
 #include <maxbatch/search/errors.hpp>
 #include <maxbatch/training/checkpoint.hpp>
 
@@ -101,7 +99,7 @@ struct ResNet::Parts {
 };
 
 ResNet::ResNet(ResNetOptions const& options, c10::Device device)
-    : options_(options), parts_(std::make_shared<Parts>()) {
+    : TorchvisionModule(options.norm), options_(options), parts_(std::make_shared<Parts>()) {
   models::check(options_);
   auto& parts = *parts_;
   Maker const make{options_, device};
@@ -198,20 +196,6 @@ void ResNet::train_last(std::int64_t parts) {
     item.value().set_requires_grad(part >= kAll - parts && (part > 0 || name.rfind("conv1.", 0) == 0 || parts == kAll));
   }
 }
-
-void ResNet::load_weights(std::string const& file) {
-  // A frozen norm counts nothing; files may hold the counters of the norm that it was.
-  load_state_dict(
-      *this, file,
-      options_.norm == NormKind::frozen ? std::vector<std::string>{"num_batches_tracked"} : std::vector<std::string>{});
-}
-
-void ResNet::to(c10::Device device, c10::ScalarType dtype, bool non_blocking) {
-  Module::to(device, non_blocking);
-  to(dtype, non_blocking);
-}
-
-void ResNet::to(c10::ScalarType dtype, bool non_blocking) { change_floating_point_type(*this, dtype, non_blocking); }
 
 std::int64_t parameter_count(ResNetOptions const& options) {
   check(options);

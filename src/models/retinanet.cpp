@@ -6,10 +6,8 @@
 #include "detection/image_batch.hpp"
 #include "detection/join_levels.hpp"
 #include "detection/truth.hpp"
-#include "layers/module_types.hpp"
 #include "layers/nested.hpp"
 #include <maxbatch/models/retinanet.hpp>
-#include <maxbatch/models/state_dict.hpp>
 #include <maxbatch/search/errors.hpp>
 
 #include <torch/torch.h>
@@ -122,7 +120,7 @@ struct RetinaNet::Parts {
 };
 
 RetinaNet::RetinaNet(RetinaNetOptions const& options, c10::Device device)
-    : options_(options), parts_(std::make_shared<Parts>()) {
+    : TorchvisionModule(options.norm), options_(options), parts_(std::make_shared<Parts>()) {
   check(options_);
   auto& parts = *parts_;
   parts.preparation.mean = options_.image_mean;
@@ -220,19 +218,6 @@ void RetinaNet::resize_images_to(std::int64_t shorter_side, std::int64_t longer_
   options_.shorter_side = shorter_side;
   options_.longer_side = longer_side;
 }
-
-void RetinaNet::load_weights(std::string const& file) {
-  load_state_dict(
-      *this, file,
-      options_.norm == NormKind::frozen ? std::vector<std::string>{"num_batches_tracked"} : std::vector<std::string>{});
-}
-
-void RetinaNet::to(c10::Device device, c10::ScalarType dtype, bool non_blocking) {
-  Module::to(device, non_blocking);
-  to(dtype, non_blocking);
-}
-
-void RetinaNet::to(c10::ScalarType dtype, bool non_blocking) { change_floating_point_type(*this, dtype, non_blocking); }
 
 std::int64_t parameter_count(RetinaNetOptions const& options) {
   check(options);

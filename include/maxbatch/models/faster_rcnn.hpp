@@ -2,9 +2,8 @@
 
 #include <maxbatch/models/detection.hpp>
 #include <maxbatch/models/resnet.hpp>
+#include <maxbatch/models/torchvision_module.hpp>
 #include <maxbatch/training/model_factory.hpp>
-
-#include <torch/nn/module.h>
 
 #include <array>
 #include <cstdint>
@@ -66,7 +65,7 @@ struct FasterRcnnLosses {
 /// A training step has shapes that depend on the images' sizes alone: proposals and samples are padded to their configured
 /// maximum, and padding counts for nothing. So its memory does not depend on what is in the images, and nothing in it waits
 /// for the device. docs/detectors.md has the details.
-class FasterRcnn : public torch::nn::Module {
+class FasterRcnn : public TorchvisionModule {
  public:
   /// Builds the weights on `device`.  Throws: InvalidArgument for options that make no model.
   explicit FasterRcnn(FasterRcnnOptions const& options = {}, c10::Device device = c10::Device(c10::kCPU));
@@ -79,20 +78,11 @@ class FasterRcnn : public torch::nn::Module {
   /// Synchronises: twice a batch: for the number of boxes above the score threshold, and for what is left of them.
   std::vector<Detections> detect(std::vector<at::Tensor> const& images);
 
-  /// Copies what Python's `torch.save(model.state_dict(), file)` wrote for torchvision's model of these options, in place.
-  /// Throws: InvalidArgument naming what is missing, unexpected or of another shape; nothing is changed then.
-  void load_weights(std::string const& file);
-
   /// Changes what images are resized to: no side is longer than it may be, and one is as long.
   /// Throws: InvalidArgument for sides that no image has.
   void resize_images_to(std::int64_t shorter_side, std::int64_t longer_side);
 
   FasterRcnnOptions const& options() const { return options_; }
-
-  /// Types change for floating-point tensors only, as in Python.
-  void to(c10::Device device, c10::ScalarType dtype, bool non_blocking = false) override;
-  void to(c10::ScalarType dtype, bool non_blocking = false) override;
-  using torch::nn::Module::to;
 
  private:
   struct Parts;

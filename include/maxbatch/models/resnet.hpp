@@ -1,8 +1,7 @@
 #pragma once
 
+#include <maxbatch/models/torchvision_module.hpp>
 #include <maxbatch/training/model_factory.hpp>
-
-#include <torch/nn/module.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -11,12 +10,6 @@
 #include <vector>
 
 namespace maxbatch::models {
-
-/// What follows each convolution.
-enum class NormKind {
-  batch,  ///< batch norm: its statistics are the batch's in training, and it is trained
-  frozen  ///< the same arithmetic with statistics, scale and shift that never change: what detectors put there
-};
 
 /// A residual network of bottleneck blocks; the defaults are those of ResNet-50.
 struct ResNetOptions {
@@ -33,7 +26,7 @@ struct ResNetOptions {
 /// The image classifier of arXiv:1512.03385, equal to torchvision 0.26's `resnet50` (strides in the 3x3 convolutions) for
 /// the same weights: parameters and buffers have torchvision's names, so a state dict saved from Python loads by
 /// `load_weights`. Weights start as torchvision's do.  Synchronises: no.
-class ResNet : public torch::nn::Module {
+class ResNet : public TorchvisionModule {
  public:
   /// Builds the weights on `device`.  Throws: InvalidArgument for options that make no model.
   explicit ResNet(ResNetOptions const& options, c10::Device device = c10::Device(c10::kCPU));
@@ -55,16 +48,7 @@ class ResNet : public torch::nn::Module {
   /// stem's norm is trained only with all of them. The classifier stays trained.  Throws: InvalidArgument for others.
   void train_last(std::int64_t parts);
 
-  /// Copies what Python's `torch.save(model.state_dict(), file)` wrote for torchvision's model of these options, in place.
-  /// Throws: InvalidArgument naming what is missing, unexpected or of another shape; nothing is changed then.
-  void load_weights(std::string const& file);
-
   ResNetOptions const& options() const { return options_; }
-
-  /// Types change for floating-point tensors only, as in Python.
-  void to(c10::Device device, c10::ScalarType dtype, bool non_blocking = false) override;
-  void to(c10::ScalarType dtype, bool non_blocking = false) override;
-  using torch::nn::Module::to;
 
  private:
   struct Parts;

@@ -2,9 +2,8 @@
 
 #include <maxbatch/models/detection.hpp>
 #include <maxbatch/models/resnet.hpp>
+#include <maxbatch/models/torchvision_module.hpp>
 #include <maxbatch/training/model_factory.hpp>
-
-#include <torch/nn/module.h>
 
 #include <array>
 #include <cstdint>
@@ -48,7 +47,7 @@ struct RetinaNetLosses {
 /// weights, whose names its parameters and buffers have. Weights start as torchvision's do where it starts without trained
 /// ones. Like FasterRcnn, a training step's memory does not depend on what is in the images, and nothing in it waits for the
 /// device.
-class RetinaNet : public torch::nn::Module {
+class RetinaNet : public TorchvisionModule {
  public:
   /// Builds the weights on `device`.  Throws: InvalidArgument for options that make no model.
   explicit RetinaNet(RetinaNetOptions const& options = {}, c10::Device device = c10::Device(c10::kCPU));
@@ -61,16 +60,10 @@ class RetinaNet : public torch::nn::Module {
   /// What is in the images. The module is in evaluation mode; no gradients are recorded.  Synchronises: once a batch.
   std::vector<Detections> detect(std::vector<at::Tensor> const& images);
 
-  /// As FasterRcnn::load_weights and resize_images_to.
-  void load_weights(std::string const& file);
+  /// As FasterRcnn::resize_images_to.
   void resize_images_to(std::int64_t shorter_side, std::int64_t longer_side);
 
   RetinaNetOptions const& options() const { return options_; }
-
-  /// Types change for floating-point tensors only, as in Python.
-  void to(c10::Device device, c10::ScalarType dtype, bool non_blocking = false) override;
-  void to(c10::ScalarType dtype, bool non_blocking = false) override;
-  using torch::nn::Module::to;
 
  private:
   struct Parts;

@@ -105,42 +105,57 @@ class Folder {
   std::string path_;
 };
 
-void expect_timms_vit(Folder const& folder, std::string const& name, VisionTransformerOptions options, double bound) {
+/// Attention and checkpoints, each as it may be.
+struct Variant {
+  Attention attention;
+  bool checkpoint;
+};
+std::vector<Variant> every_variant() {
+  return {{Attention::written_out, false},
+          {Attention::written_out, true},
+          {Attention::fused, false},
+          {Attention::fused, true}};
+}
+/// Of the large models, where each takes seconds.
+std::vector<Variant> two_variants() { return {{Attention::written_out, false}, {Attention::fused, true}}; }
+
+std::string text_of(std::string const& name, Variant const& variant) {
+  return name + (variant.attention == Attention::fused ? ", fused" : ", written out") +
+         (variant.checkpoint ? ", checkpointed" : "");
+}
+
+void expect_timms_vit(Folder const& folder, std::string const& name, VisionTransformerOptions options,
+                      std::vector<Variant> const& variants, double bound) {
   auto const truth = read_truth(folder.file(name + ".pt"));
-  for (auto const attention : {Attention::written_out, Attention::fused}) {
-    for (auto const checkpoint : {false, true}) {
-      SCOPED_TRACE(name + (attention == Attention::fused ? ", fused" : ", written out") +
-                   (checkpoint ? ", checkpointed" : ""));
-      options.attention = attention;
-      options.checkpoint = checkpoint;
-      VisionTransformer model(options);
-      model.load_weights(folder.file(name + ".weights.pt"));
-      model.to(truth.inputs.scalar_type());
-      auto const logits = model.forward(truth.inputs);
-      auto const loss = torch::nn::functional::cross_entropy(logits, truth.labels);
-      loss.backward();
-      expect_same(logits, loss, model, truth, bound);
-    }
+  for (auto const& variant : variants) {
+    SCOPED_TRACE(text_of(name, variant));
+    options.attention = variant.attention;
+    options.checkpoint = variant.checkpoint;
+    VisionTransformer model(options);
+    model.load_weights(folder.file(name + ".weights.pt"));
+    model.to(truth.inputs.scalar_type());
+    auto const logits = model.forward(truth.inputs);
+    auto const loss = torch::nn::functional::cross_entropy(logits, truth.labels);
+    loss.backward();
+    expect_same(logits, loss, model, truth, bound);
   }
 }
 
-void expect_gpt2_of_transformers(Folder const& folder, std::string const& name, Gpt2Options options, double bound) {
+void expect_gpt2_of_transformers(Folder const& folder, std::string const& name, Gpt2Options options,
+                                 std::vector<Variant> const& variants, double bound) {
   auto const truth = read_truth(folder.file(name + ".pt"));
-  for (auto const attention : {Attention::written_out, Attention::fused}) {
-    for (auto const checkpoint : {false, true}) {
-      SCOPED_TRACE(name + (attention == Attention::fused ? ", fused" : ", written out") +
-                   (checkpoint ? ", checkpointed" : ""));
-      options.attention = attention;
-      options.checkpoint = checkpoint;
-      Gpt2 model(options);
-      model.load_weights(folder.file(name + ".weights.pt"));
-      model.to(truth.logits.scalar_type());
-      model.eval();  // no dropout
-      auto const loss = model.loss(truth.inputs);
-      loss.backward();
-      at::NoGradGuard const no_gradients;
-      expect_same(model.forward(truth.inputs), loss, model, truth, bound);
-    }
+  for (auto const& variant : variants) {
+    SCOPED_TRACE(text_of(name, variant));
+    options.attention = variant.attention;
+    options.checkpoint = variant.checkpoint;
+    Gpt2 model(options);
+    model.load_weights(folder.file(name + ".weights.pt"));
+    model.to(truth.logits.scalar_type());
+    model.eval();  // no dropout
+    auto const loss = model.loss(truth.inputs);
+    loss.backward();
+    at::NoGradGuard const no_gradients;
+    expect_same(model.forward(truth.inputs), loss, model, truth, bound);
   }
 }
 
@@ -156,15 +171,10 @@ TEST(AgainstPython, VisionTransformersAndGpt2GiveTheSameNumbers) {
   Folder const folder;
   ASSERT_EQ(std::system((script + " --cases " + folder.path()).c_str()), 0);
   // In double only the order of sums differs; in float each block rounds on either side.
-  expect_timms_vit(folder, "small_vit", small_vit(), 1e-12);
-  expect_gpt2_of_transformers(folder, "small_gpt2", small_gpt2(), 1e-12);
-  // The large ones as they are, but for two blocks of twelve.
-  VisionTransformerOptions vit;
-  vit.depth = 2;
-  expect_timms_vit(folder, "vit_b_16", vit, 1e-5);
-  Gpt2Options gpt2;
-  gpt2.layers = 2;
-  expect_gpt2_of_transformers(folder, "gpt2", gpt2, 1e-5);
+  expect_timms_vit(folder, "small_vit", small_vit(), every_variant(), 1e-12);
+  expect_gpt2_of_transformers(folder, "small_gpt2", small_gpt2(), every_variant(), 1e-12);
+  expect_timms_vit(folder, "vit_b_16", VisionTransformerOptions{}, two_variants(), 1e-5);
+  expect_gpt2_of_transformers(folder, "gpt2", Gpt2Options{}, two_variants(), 1e-5);
 #else
   GTEST_SKIP() << "LibTorch came without a Python beside it";
 #endif

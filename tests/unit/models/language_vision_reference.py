@@ -81,13 +81,12 @@ def main():
         small = VisionTransformer(img_size=(48, 40), patch_size=8, embed_dim=24, depth=3, num_heads=3, num_classes=7)
         draw_weights(small)
         write_vit(asked.cases, "small_vit", small, torch.randn(3, 3, 48, 40), 7, double=True)
-        # Of the large ones two blocks: the others are the same again, and take minutes.
-        vit = timm.create_model("vit_base_patch16_224", depth=2)
+        vit = timm.create_model("vit_base_patch16_224")
         write_vit(asked.cases, "vit_b_16", vit, torch.randn(1, 3, 224, 224), 1000, double=False)
         config = transformers.GPT2Config(
             vocab_size=101, n_positions=20, n_embd=24, n_layer=3, n_head=3, attn_implementation="eager")
         write_gpt2(asked.cases, "small_gpt2", config, (3, 13), redraw=True, double=True)
-        config = transformers.GPT2Config(n_layer=2, attn_implementation="eager")
+        config = transformers.GPT2Config(attn_implementation="eager")
         write_gpt2(asked.cases, "gpt2", config, (1, 40), redraw=False, double=False)
     return 0
 
