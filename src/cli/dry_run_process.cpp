@@ -1,6 +1,7 @@
 #include "dry_run_process.hpp"
 
 #include "process/dry_world.hpp"
+#include "process/start_process.hpp"
 #include "program_file.hpp"
 #include "usage_error.hpp"
 
@@ -24,7 +25,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,13 +36,6 @@ std::shared_ptr<dry::ReportPage> map_page(process::NamelessFile const& file) {
   auto* const memory = mmap(nullptr, sizeof(dry::ReportPage), PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor(), 0);
   if (memory == MAP_FAILED) { throw UsageError("dry-run: no memory for its report"); }
   return {new (memory) dry::ReportPage, [](dry::ReportPage* page) { munmap(page, sizeof(dry::ReportPage)); }};
-}
-
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (auto& text : texts) { pointers.push_back(text.data()); }
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 /// The children that signals go to; 0: a free place. A handler reads it.
@@ -106,36 +99,6 @@ void point_streams_nowhere() {
   for (auto const stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) { dup2(nowhere, stream); }
 }
 
-/// Starts it. The pipe closes when exec succeeds, and otherwise says why it did not.
-pid_t start_child(std::vector<std::string> program, std::vector<std::string> environment, Streams streams,
-                  SignalsPassedOn const& signals) {
-  auto const arguments = pointers_to(program);
-  auto const variables = pointers_to(environment);
-  std::array<int, 2> pipe_ends{};
-  if (pipe2(pipe_ends.data(), O_CLOEXEC) != 0) { throw UsageError("dry-run: no more files can be opened"); }
-  auto const launcher = getpid();
-  auto const child = fork();
-  if (child == 0) {
-    signals.undo_in_child();
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing is left running, whatever happens to the launcher
-    if (streams == Streams::nowhere) { point_streams_nowhere(); }
-    if (getppid() == launcher) { execvpe(arguments[0], arguments.data(), variables.data()); }
-    auto const error = errno;
-    [[maybe_unused]] auto const told = write(pipe_ends[1], &error, sizeof(error));
-    _exit(127);
-  }
-  close(pipe_ends[1]);
-  int error = 0;
-  auto const got = child < 0 ? ssize_t{0} : read(pipe_ends[0], &error, sizeof(error));
-  close(pipe_ends[0]);
-  if (child > 0 && got > 0) { waitpid(child, nullptr, 0); }
-  if (child < 0 || got > 0) {
-    throw UsageError("dry-run: " + program.front() + " cannot be started (" +
-                     std::strerror(child < 0 ? EAGAIN : error) + ")");
-  }
-  return child;
-}
-
 /// What `make` makes; that it cannot is the user's to know.
 template <typename Make>
 auto made(Make const& make) {
@@ -170,7 +133,12 @@ class DryProcess {
                                            {"MAXBATCH_DRY_REPORT_PAGE", page_file_.path()},
                                            {"MAXBATCH_CONVOLUTION_QUESTIONS", questions_.path()},
                                            {"MAXBATCH_CONVOLUTION_TABLE", order.convolutions}});
-    child_ = start_child(order.program, process::environment_with(environment), streams, signals);
+    child_ = made([&] {
+      return process::start_process(order.program, process::environment_with(environment), [&] {
+        signals.undo_in_child();
+        if (streams == Streams::nowhere) { point_streams_nowhere(); }
+      });
+    });
     replace_child(0, child_);
   }
   /// Only where another one could not be started: nothing is left running.

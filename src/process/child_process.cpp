@@ -7,28 +7,19 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-extern char** environ;
 
 namespace maxbatch::process {
 namespace {
 
 constexpr std::size_t kLastWords = 4096;
 using Clock = std::chrono::steady_clock;
-
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (auto& text : texts) { pointers.push_back(text.data()); }
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 void close_if_open(int& descriptor) {
   if (descriptor >= 0) { close(descriptor); }
@@ -63,11 +54,10 @@ int milliseconds_until(std::optional<Clock::time_point> deadline) {
 struct Ends {
   std::array<int, 2> channel{-1, -1};
   std::array<int, 2> output{-1, -1};
-  std::array<int, 2> exec_error{-1, -1};
 
   Ends() {
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel.data()) != 0 ||
-        pipe2(output.data(), O_CLOEXEC) != 0 || pipe2(exec_error.data(), O_CLOEXEC) != 0) {
+        pipe2(output.data(), O_CLOEXEC) != 0) {
       auto const why = std::string(std::strerror(errno));
       close_all();
       throw ProcessNotStarted("no process can be started: " + why);
@@ -78,17 +68,15 @@ struct Ends {
   Ends& operator=(Ends const&) = delete;
 
   void close_all() {
-    for (auto* const pair : {&channel, &output, &exec_error}) {
+    for (auto* const pair : {&channel, &output}) {
       for (auto& end : *pair) { close_if_open(end); }
     }
   }
 };
 
 /// In the child, between fork and exec: nothing that allocates or locks.
-void become(Ends const& ends, char* const* arguments, char* const* variables, pid_t parent,
-            sigset_t const& no_signals) {
+void set_up_child(Ends const& ends, sigset_t const& no_signals) {
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
   auto const nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);
   dup2(ends.output[1], STDOUT_FILENO);
@@ -97,29 +85,9 @@ void become(Ends const& ends, char* const* arguments, char* const* variables, pi
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGPIPE, SIG_DFL);
   sigprocmask(SIG_SETMASK, &no_signals, nullptr);
-  errno = ESRCH;
-  if (getppid() == parent) { execvpe(arguments[0], arguments, variables); }
-  auto const error = errno;
-  [[maybe_unused]] auto const told = write(ends.exec_error[1], &error, sizeof(error));
-  _exit(127);
 }
 
 }  // namespace
-
-std::vector<std::string> environment_with(EnvironmentChanges const& changes) {
-  std::vector<std::string> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    std::string const text = *entry;
-    auto const name = text.substr(0, text.find('='));
-    auto const replaced =
-        std::any_of(changes.begin(), changes.end(), [&](auto const& change) { return change.first == name; });
-    if (!replaced) { environment.push_back(text); }
-  }
-  for (auto const& [name, value] : changes) {
-    if (!value.empty()) { environment.push_back(name + "=" + value); }
-  }
-  return environment;
-}
 
 std::string ProcessEnd::describe() const {
   if (!by_signal) { return "ended with exit code " + std::to_string(code); }
@@ -134,18 +102,9 @@ ChildProcess::ChildProcess(std::vector<std::string> command, EnvironmentChanges 
   }
   auto changes = environment;
   changes.emplace_back(kChannelVariable, talk == Talk::none ? "" : std::to_string(ends.channel[1]));
-  auto variables_text = environment_with(changes);
-  auto const variables = pointers_to(variables_text);
-  auto const arguments = pointers_to(command);
   sigset_t no_signals;
   sigemptyset(&no_signals);
-  auto const parent = getpid();
-  process_ = fork();
-  if (process_ == 0) { become(ends, arguments.data(), variables.data(), parent, no_signals); }
-  close_if_open(ends.exec_error[1]);
-  int error = process_ < 0 ? errno : 0;
-  if (process_ > 0 && read(ends.exec_error[0], &error, sizeof(error)) > 0) { wait(); }
-  if (error != 0) { throw ProcessNotStarted(command.front() + " cannot be started: " + std::strerror(error)); }
+  process_ = start_process(std::move(command), environment_with(changes), [&] { set_up_child(ends, no_signals); });
   setpgid(process_, process_);  // whoever of the two comes first
   std::swap(channel_, ends.channel[0]);
   std::swap(output_, ends.output[0]);

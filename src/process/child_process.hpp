@@ -1,9 +1,10 @@
 #pragma once
 
+#include "start_process.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,17 +13,6 @@
 #include <sys/types.h>
 
 namespace maxbatch::process {
-
-/// The program is not there, may not be run, or the machine has no room for another process.
-class ProcessNotStarted : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-using EnvironmentChanges = std::vector<std::pair<std::string, std::string>>;
-
-/// The environment of this process with some of it replaced; an empty value takes the variable away.
-std::vector<std::string> environment_with(EnvironmentChanges const& changes);
 
 /// How a process ended.
 struct ProcessEnd {
