@@ -279,10 +279,10 @@ void announce(int device, ScratchAnswer const& answer, void const* memory) {
 }
 
 void describe_devices(AllocatorWatchBoard& board) {
-  auto const devices = std::min<c10::DeviceIndex>(at::cuda::device_count(), ProcessRecord::kDevices);
-  for (c10::DeviceIndex i = 0; i < devices; ++i) {
-    board.record.at(static_cast<std::size_t>(i))->total_bytes =
-        static_cast<std::int64_t>(at::cuda::getDeviceProperties(i)->totalGlobalMem);
+  auto const devices = std::min<int>(at::cuda::device_count(), ProcessRecord::kDevices);
+  for (int i = 0; i < devices; ++i) {
+    auto const& properties = *at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(i));
+    board.record.at(static_cast<std::size_t>(i))->total_bytes = static_cast<std::int64_t>(properties.totalGlobalMem);
   }
   auto& process = *board.process;
   process.devices = devices;
