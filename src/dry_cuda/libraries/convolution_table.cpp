@@ -14,17 +14,18 @@ namespace {
 
 /// Note [Batch sizes that nobody asked about]
 /// Two batch sizes that a table has, next to the one that is asked about, tell the workspace if both say the same. Otherwise, if
-/// both are small, they come from two kernels with a fixed need: the larger size's. Large
-/// ones are copies and tiles of the tensors, and grow with the batch: the straight line, if it gives whole bytes. Where one of the
-/// two needs nothing, they are of different kinds, and nothing is said. libraries/README.md says how often this is right.
+/// both are small, they come from two kernels with a fixed need: the larger size's. Large ones are copies and tiles of the tensors,
+/// and grow with the batch: the straight line. Filters' gradients are summed in as many parts as fill the card, too, so for them
+/// only if the line gives whole bytes, which two different kinds seldom do. Where one of the two needs nothing, they are of different
+/// kinds, and nothing is said. measured/neighbours.py counts how often this is right.
 std::optional<std::int64_t> between(std::int64_t at, std::pair<std::int64_t, std::int64_t> low,
-                                    std::pair<std::int64_t, std::int64_t> high) {
+                                    std::pair<std::int64_t, std::int64_t> high, bool whole_bytes_only) {
   constexpr std::int64_t kSmall = 4096;
   if (low.second == high.second) return low.second;
   if (std::max(low.second, high.second) < kSmall) return high.second;
   if (low.second == 0 || high.second == 0) return std::nullopt;
   auto const rise = (high.second - low.second) * (at - low.first);
-  if (rise % (high.first - low.first) != 0) return std::nullopt;
+  if (whole_bytes_only && rise % (high.first - low.first) != 0) return std::nullopt;
   auto const bytes = low.second + rise / (high.first - low.first);
   return bytes >= 0 ? std::make_optional(bytes) : std::nullopt;
 }
@@ -89,7 +90,8 @@ std::optional<std::int64_t> ConvolutionTable::find_near(std::string const& quest
   if (high == batches.begin() || parts->batch > kFar * batches.rbegin()->first) return std::nullopt;
   if (high == batches.end()) --high;
   auto const low = std::prev(high);
-  return between(parts->batch, {low->first, low->second.front()}, {high->first, high->second.front()});
+  return between(parts->batch, {low->first, low->second.front()}, {high->first, high->second.front()},
+                 parts->convolution.rfind("backward_filter", 0) == 0);
 }
 
 bool ConvolutionQuestionLog::write(std::string const& question) {

@@ -92,8 +92,17 @@ TEST(ConvolutionTable, AnswersOtherBatchSizesFromThoseNextToThem) {
   EXPECT_EQ(table.find_near(at(17, "fp32")), 400) << "small ones do not grow";
   EXPECT_EQ(table.find_near(at(48, "fp32")), 32200);
   table.add(at(1, "tf32") + " 10000\n" + at(4, "tf32") + " 20000\n" + at(8, "tf32") + " 0\n");
-  EXPECT_EQ(table.find_near(at(2, "tf32")), std::nullopt) << "no whole number of bytes";
+  EXPECT_EQ(table.find_near(at(2, "tf32")), 13333) << "rounded down";
   EXPECT_EQ(table.find_near(at(6, "tf32")), std::nullopt) << "nothing and something are different plans";
+  auto filter = some_question();
+  filter.direction = ConvolutionQuestion::Direction::backward_filter;
+  auto const filter_at = [&](std::int64_t batch) {
+    filter.input[0] = batch;
+    return filter.text();
+  };
+  table.add(filter_at(1) + " 10000\n" + filter_at(4) + " 20000\n" + filter_at(8) + " 40000\n");
+  EXPECT_EQ(table.find_near(filter_at(2)), std::nullopt) << "no whole number of bytes";
+  EXPECT_EQ(table.find_near(filter_at(6)), 30000);
 }
 
 TEST(ConvolutionTable, BelievesTheLaterLine) {
