@@ -9,6 +9,7 @@
 #include <maxbatch/training/max_batch_finder.hpp>
 #include <maxbatch/training/multi_tensor_optimizers.hpp>
 #include <maxbatch/training/speed.hpp>
+#include <maxbatch/training/state_guard.hpp>
 
 #include <c10/cuda/CUDAFunctions.h>
 #include <torch/torch.h>
@@ -17,10 +18,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <fstream>
 #include <limits>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <unistd.h>
 
 namespace maxbatch::test {
 namespace {
@@ -168,6 +172,35 @@ TEST_F(CardRecipesTest, HoldTf32OrItsAbsenceInTheBackwardPassToo) {
     }
     EXPECT_EQ(seen[3].matmul, seen[0].matmul);
     EXPECT_EQ(seen[3].convolution, seen[0].convolution);
+  }
+}
+
+/// Of this process, in host memory.
+std::int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t total = 0;
+  std::int64_t resident = 0;
+  file >> total >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+TEST_F(CardRecipesTest, KeepValuesButNotTheNoneOfADryCardsLargeTensors) {
+  auto const known = torch::tensor({1.0F, 2.0F}).cuda();
+  auto const large = torch::empty({1 << 26}, torch::kCUDA);
+  if (!is_dry()) { large.fill_(3); }
+  auto const before = resident_bytes();
+  auto const of_known = make_state_guard(known);
+  auto const of_large = make_state_guard(large);
+  auto const grown = resident_bytes() - before;
+  known.zero_();
+  large.zero_();
+  of_large->restore_values();
+  of_known->restore_values();
+  EXPECT_TRUE(torch::equal(known.cpu(), torch::tensor({1.0F, 2.0F})));
+  if (is_dry()) {
+    EXPECT_LT(grown, large.numel()) << "a quarter of its bytes";
+  } else {
+    EXPECT_EQ(large.sum(torch::kDouble).item<double>(), 3.0 * static_cast<double>(large.numel()));
   }
 }
 
