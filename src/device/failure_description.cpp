@@ -20,10 +20,9 @@ constexpr std::size_t kMostCauses = 16;
 Failure::Cause cause_of(std::exception const& error) {
   Failure::Cause cause;
   cause.type = c10::demangle(typeid(error).name());
-  cause.text = error.what();
-  if (auto const* const c10_error = dynamic_cast<c10::Error const*>(&error)) {
-    cause.text = c10_error->what_without_backtrace();
-  }
+  // LibTorch's `what()` looks up the symbols of a backtrace, which would take longer than a small trial.
+  auto const* const c10_error = dynamic_cast<c10::Error const*>(&error);
+  cause.text = c10_error != nullptr ? c10_error->what_without_backtrace() : error.what();
   cause.text = detail::without_backtrace(std::move(cause.text));
   cause.is_out_of_memory_error = dynamic_cast<c10::OutOfMemoryError const*>(&error) != nullptr;
   // A bad_array_new_length is a bad_alloc too, but of a length that was computed wrongly.
