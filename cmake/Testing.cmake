@@ -12,7 +12,7 @@ function(_maxbatch_add_test_binary name)
   maxbatch_configure_target(${name})
   maxbatch_set_warnings(${name})
   if(arg_PCH)
-    maxbatch_use_torch_pch(${name})
+    maxbatch_use_torch_pch(${name} UNOPTIMIZED)
   endif()
   target_link_libraries(${name} PRIVATE ${arg_LINK} maxbatch_test_support GTest::gmock_main)
   # Found when ctest starts, not while building: a LibTorch binary takes 2 s to load.

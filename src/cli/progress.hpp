@@ -48,6 +48,8 @@ class ProgressReporter : public SearchObserver {
   /// `title` begins each line; empty: nothing does.
   ProgressReporter(StatusStream& stream, std::string title);
   ~ProgressReporter() override;
+  ProgressReporter(ProgressReporter const&) = delete;
+  ProgressReporter& operator=(ProgressReporter const&) = delete;
 
   void trial_started(std::int64_t batch_size, TrialPurpose purpose, SearchProgress const& progress) override;
   void trial_finished(TrialRecord const& record) override;

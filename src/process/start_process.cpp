@@ -11,20 +11,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char** environ;
-
 namespace maxbatch::process {
 namespace {
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
   for (auto& text : texts) { pointers.push_back(text.data()); }
   pointers.push_back(nullptr);
   return pointers;
 }
 
 ProcessNotStarted not_started(std::string const& program, int error) {
-  return ProcessNotStarted(program + " cannot be started: " + std::strerror(error));
+  return ProcessNotStarted{program + " cannot be started: " + std::strerror(error)};
 }
 
 }  // namespace

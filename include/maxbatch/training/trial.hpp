@@ -32,6 +32,7 @@ class Trial {
   };
 
   Trial(Setting const& setting, TrialWindow& window) : setting_(setting), window_(window) {}
+  ~Trial() = default;
   Trial(Trial const&) = delete;
   Trial& operator=(Trial const&) = delete;
 

@@ -167,6 +167,7 @@ MAXBATCH_DRY_ENTRY ncclResult_t ncclCommRegister(ncclComm_t, void* buffer, std::
 }
 MAXBATCH_DRY_ENTRY ncclResult_t ncclCommDeregister(ncclComm_t, void*) { return ncclSuccess; }
 
+// NOLINTBEGIN(readability-identifier-naming): NCCL's names
 // Communication begun by kernels. Declared in NCCL's header for device code, which only nvcc reads.
 MAXBATCH_DRY_ENTRY ncclResult_t ncclDevCommCreate(ncclComm_t, void const*, void*) {
   return refuse("ncclDevCommCreate", ncclInvalidUsage);
@@ -174,6 +175,7 @@ MAXBATCH_DRY_ENTRY ncclResult_t ncclDevCommCreate(ncclComm_t, void const*, void*
 MAXBATCH_DRY_ENTRY ncclResult_t ncclDevCommDestroy(ncclComm_t, void const*) {
   return refuse("ncclDevCommDestroy", ncclInvalidUsage);
 }
+// NOLINTEND(readability-identifier-naming)
 
 MAXBATCH_DRY_ENTRY ncclResult_t ncclMemAlloc(void** pointer, std::size_t bytes) {
   return cudaMalloc(pointer, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;

@@ -31,8 +31,10 @@ inline constexpr RealLibrary kCusparse{"libcusparse.so.12"};
 }  // namespace maxbatch::dry
 
 /// The real function behind our entry point NAME, looked up once: MAXBATCH_DRY_REAL(kCudnn, cudnnGetVersion)().
+// NOLINTBEGIN(bugprone-macro-parentheses): the parameter is a name
 #define MAXBATCH_DRY_REAL(library, name)                                        \
   ([]() -> decltype(&name) {                                                    \
     static auto const real_##name = (library).function<decltype(&name)>(#name); \
     return real_##name;                                                         \
   }())
+// NOLINTEND(bugprone-macro-parentheses)

@@ -29,7 +29,8 @@ class Card {
   static bool any() noexcept;
   static bool exists(int device) noexcept;
 
-  Card(int device);
+  explicit Card(int device);
+  ~Card() = default;
   Card(Card const&) = delete;
   Card& operator=(Card const&) = delete;
 

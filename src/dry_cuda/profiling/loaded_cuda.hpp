@@ -14,8 +14,10 @@ Function loaded_cuda(char const* name) {
 }  // namespace maxbatch::dry
 
 /// The loaded function NAME, looked up once, or null.
+// NOLINTBEGIN(bugprone-macro-parentheses): the parameter is a name
 #define MAXBATCH_LOADED(name)                                                             \
   ([]() -> decltype(&name) {                                                              \
     static auto const loaded_##name = maxbatch::dry::loaded_cuda<decltype(&name)>(#name); \
     return loaded_##name;                                                                 \
   }())
+// NOLINTEND(bugprone-macro-parentheses)

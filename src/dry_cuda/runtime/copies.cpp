@@ -9,6 +9,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstring>
 #include <string>
 
@@ -98,7 +99,7 @@ cudaError_t fill(void* pointer, int value, std::size_t bytes, cudaStream_t strea
   return cudaSuccess;
 }
 
-constexpr cudaStream_t kLegacy = nullptr;
+constexpr std::nullptr_t kLegacy = nullptr;  // the stream that is none
 
 }  // namespace
 }  // namespace maxbatch::dry

@@ -55,7 +55,7 @@ if(TARGET maxbatch_program AND MAXBATCH_LIBTORCH_HAS_CUDA)
   find_package(nlohmann_json REQUIRED)
   add_executable(dry_convolution_training "${programs}/convolution_training.cpp")
   maxbatch_configure_target(dry_convolution_training)
-  maxbatch_use_torch_pch(dry_convolution_training)
+  maxbatch_use_torch_pch(dry_convolution_training UNOPTIMIZED)
   target_link_libraries(dry_convolution_training PRIVATE torch)
   maxbatch_add_test(NAME dry_launcher_test SOURCES launcher_test.cpp
     "${PROJECT_SOURCE_DIR}/src/dry_cuda/libraries/convolution_table_text.cpp" LINK nlohmann_json::nlohmann_json LABELS unit)
