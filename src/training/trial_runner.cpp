@@ -71,6 +71,10 @@ TrialRun conclude(MemoryDevice& device, TrialWindow& window, Ending ending, bool
   ending.error = nullptr;  // before the clean-up: it may hold tensors
   window.disarm();
   if (ending.failure) { drain_autograd_queue(); }
+  // A lost device runs nothing any more.
+  if (is_memory_failure(run.outcome.verdict) && device.torch_device().is_cuda()) {
+    wait_for_autograd_thread(device.torch_device());
+  }
   try {
     if (clean_up) { clean_up(); }
   } catch (...) {
