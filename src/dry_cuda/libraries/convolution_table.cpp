@@ -15,8 +15,8 @@ namespace {
 /// Note [Batch sizes that nobody asked about]
 /// Two batch sizes that a table has, next to the one that is asked about, tell the workspace if both say the same. Otherwise, if
 /// both are small, they come from two kernels with a fixed need: the larger size's. Large ones are copies and tiles of the tensors,
-/// and grow with the batch: the straight line. Filters' gradients are summed in as many parts as fill the card, too, so for them
-/// only if the line gives whole bytes, which two different kinds seldom do. Where one of the two needs nothing, they are of different
+/// and grow with the batch: the straight line. Filters' gradients are summed in as many parts as fill the card, too, and kernels
+/// for TF32 are of more kinds, so for those only if the line gives whole bytes, which two different kinds seldom do. Where one of the two needs nothing, they are of different
 /// kinds, and nothing is said. measured/neighbours.py counts how often this is right.
 std::optional<std::int64_t> between(std::int64_t at, std::pair<std::int64_t, std::int64_t> low,
                                     std::pair<std::int64_t, std::int64_t> high, bool whole_bytes_only) {
@@ -28,6 +28,10 @@ std::optional<std::int64_t> between(std::int64_t at, std::pair<std::int64_t, std
   if (whole_bytes_only && rise % (high.first - low.first) != 0) return std::nullopt;
   auto const bytes = low.second + rise / (high.first - low.first);
   return bytes >= 0 ? std::make_optional(bytes) : std::nullopt;
+}
+
+bool needs_whole_bytes(std::string const& convolution) {
+  return convolution.rfind("backward_filter", 0) == 0 || convolution.find(" tf32") != std::string::npos;
 }
 
 /// The line of sorted ones that begins with `convolution`, or nothing. A header's, which begin with #, come before all others.
@@ -91,7 +95,7 @@ std::optional<std::int64_t> ConvolutionTable::find_near(std::string const& quest
   if (high == batches.end()) --high;
   auto const low = std::prev(high);
   return between(parts->batch, {low->first, low->second.front()}, {high->first, high->second.front()},
-                 parts->convolution.rfind("backward_filter", 0) == 0);
+                 needs_whole_bytes(parts->convolution));
 }
 
 bool ConvolutionQuestionLog::write(std::string const& question) {

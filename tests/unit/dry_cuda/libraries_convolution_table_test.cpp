@@ -92,7 +92,9 @@ TEST(ConvolutionTable, AnswersOtherBatchSizesFromThoseNextToThem) {
   EXPECT_EQ(table.find_near(at(17, "fp32")), 400) << "small ones do not grow";
   EXPECT_EQ(table.find_near(at(48, "fp32")), 32200);
   table.add(at(1, "tf32") + " 10000\n" + at(4, "tf32") + " 20000\n" + at(8, "tf32") + " 0\n");
-  EXPECT_EQ(table.find_near(at(2, "tf32")), 13333) << "rounded down";
+  EXPECT_EQ(table.find_near(at(2, "tf32")), std::nullopt) << "no whole number of bytes";
+  table.add(at(128, "any") + " 40000\n" + at(131, "any") + " 50000\n");
+  EXPECT_EQ(table.find_near(at(129, "any")), 43333) << "rounded down";
   EXPECT_EQ(table.find_near(at(6, "tf32")), std::nullopt) << "nothing and something are different plans";
   auto filter = some_question();
   filter.direction = ConvolutionQuestion::Direction::backward_filter;

@@ -42,7 +42,7 @@ def main():
                 continue
             above = next((i for i, size in enumerate(known) if size > batch), len(known) - 1)
             low, high = ((size, answers[size]) for size in known[above - 1 : above + 1])
-            rule = between(batch, low, high, direction == "backward_filter")
+            rule = between(batch, low, high, direction == "backward_filter" or math == "tf32")
             counts[group, "asked"] += 1
             counts[group, "nothing" if rule is None else "right" if -(-rule // BLOCK) == -(-said // BLOCK) else "wrong"] += 1
     for group in sorted({group for group, _ in counts}):
