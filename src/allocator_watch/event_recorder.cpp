@@ -8,9 +8,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace maxbatch::dry {
@@ -19,20 +16,6 @@ namespace {
 namespace allocator = c10::cuda::CUDACachingAllocator;
 using Kind = WatchedEvent::Kind;
 constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-
-EventPage* map_event_page(char const* path) {
-  auto const file = open(path, O_RDWR | O_CLOEXEC);
-  if (file < 0) { return nullptr; }
-  struct stat status {};
-  void* memory = MAP_FAILED;
-  if (fstat(file, &status) == 0 && status.st_size >= static_cast<off_t>(sizeof(EventPage))) {
-    memory = mmap(nullptr, sizeof(EventPage), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  }
-  close(file);
-  if (memory == MAP_FAILED) { return nullptr; }
-  auto* const page = static_cast<EventPage*>(memory);
-  return page->magic == EventPage::kMagic ? page : nullptr;
-}
 
 /// None: of no interest to who replays it.
 Kind kind_of(allocator::TraceEntry const& entry) {
@@ -53,8 +36,8 @@ Kind kind_of(allocator::TraceEntry const& entry) {
 
 void EventRecorder::begin() {
   char const* const path = std::getenv("MAXBATCH_RECORD_EVENTS");
-  if (path == nullptr || *path == '\0') { return; }
-  auto* const page = map_event_page(path);
+  if (path == nullptr) { return; }
+  auto* const page = map_page<EventPage>(path);
   if (page == nullptr) { return; }
   std::int32_t nobody = 0;
   if (!page->process.compare_exchange_strong(nobody, getpid())) {

@@ -28,7 +28,7 @@ std::string watch_library() {
 /// The record in the launcher's page; null: nobody reads it.
 ProcessRecord* record_of_this_process() {
   char const* const path = std::getenv("MAXBATCH_DRY_REPORT_PAGE");
-  auto* const page = path == nullptr ? nullptr : map_report_page(path);
+  auto* const page = path == nullptr ? nullptr : map_page<ReportPage>(path);
   auto* const record = page == nullptr ? nullptr : claim_record(*page);
   if (record != nullptr) { describe_process(*record); }
   return record;

@@ -63,7 +63,7 @@ class Other {
   explicit Other(int device)
       : process_({std::filesystem::read_symlink("/proc/self/exe").string(), "profile-gpu", "--device",
                   std::to_string(device), "--answers"},
-                 {}) {}
+                 {}, process::ChildProcess::Talk::questions) {}
 
   ConvolutionAnswer ask(std::string const& question) {
     std::string line;
@@ -133,7 +133,7 @@ void ask_convolutions(std::vector<std::string> const& questions, int device, std
 }
 
 bool answer_questions(int device) {
-  auto const channel = process::take_channel();
+  auto const channel = process::take_channel(process::ChildProcess::Talk::questions);
   if (channel < 0) { return false; }
   auto const asker = asker_on(device);
   std::string unread;

@@ -41,14 +41,6 @@ void name_the_device(std::vector<std::string>& arguments) {
   }
 }
 
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  pointers.reserve(texts.size() + 1);
-  for (auto& text : texts) { pointers.push_back(text.data()); }
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 }  // namespace
 
 void restart_on_dry_card(std::string const& card) {
@@ -62,7 +54,7 @@ void restart_on_dry_card(std::string const& card) {
     name_the_device(arguments);
     auto environment = process::environment_with(world.environment());
     auto const program = std::filesystem::read_symlink("/proc/self/exe").string();
-    execve(program.c_str(), pointers_to(arguments).data(), pointers_to(environment).data());
+    execve(program.c_str(), process::pointers_to(arguments).data(), process::pointers_to(environment).data());
     throw UsageError("a dry card needs this program to start itself, and " + program +
                      " does not start: " + std::strerror(errno));
   } catch (process::NoDryWorld const& error) { throw UsageError(error.what()); }

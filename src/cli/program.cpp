@@ -148,10 +148,7 @@ std::vector<char const*> pointers_to(std::vector<std::string> const& words) {
 
 int run(int argc, char const* const* argv, models::ModelRegistry const& models, std::ostream& out, std::ostream& err,
         StatusStream::Kind kind) {
-  // A process that profile-gpu asks convolutions of talks over such a channel, too: ask_convolutions.hpp.
-  auto const answers_questions =
-      std::any_of(argv, argv + argc, [](auto word) { return word == std::string("--answers"); });
-  if (!answers_questions) { answer_if_child(models.all(), maxbatch::models::script_model_named); }
+  answer_if_child(models.all(), maxbatch::models::script_model_named);
   auto const program = take_program(argc, argv);
   auto const words = with_vary_joined(argc, argv);
   auto const joined_argv = pointers_to(words);

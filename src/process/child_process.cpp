@@ -101,7 +101,9 @@ ChildProcess::ChildProcess(std::vector<std::string> command, EnvironmentChanges 
     for (auto& end : ends.channel) { close_if_open(end); }
   }
   auto changes = environment;
-  changes.emplace_back(kChannelVariable, talk == Talk::none ? "" : std::to_string(ends.channel[1]));
+  for (auto const one : {Talk::trials, Talk::questions}) {
+    changes.emplace_back(channel_variable(one), one == talk ? std::to_string(ends.channel[1]) : "");
+  }
   sigset_t no_signals;
   sigemptyset(&no_signals);
   process_ = start_process(std::move(command), environment_with(changes), [&] { set_up_child(ends, no_signals); });
@@ -200,11 +202,15 @@ ProcessEnd ChildProcess::kill() {
   return wait();
 }
 
-int take_channel() {
-  char const* const said = std::getenv(ChildProcess::kChannelVariable);
+char const* channel_variable(ChildProcess::Talk talk) {
+  return talk == ChildProcess::Talk::questions ? "MAXBATCH_QUESTIONS_CHANNEL" : "MAXBATCH_CHILD_CHANNEL";
+}
+
+int take_channel(ChildProcess::Talk talk) {
+  char const* const said = std::getenv(channel_variable(talk));
   if (said == nullptr) { return -1; }
   auto const channel = static_cast<int>(std::strtol(said, nullptr, 10));
-  unsetenv(ChildProcess::kChannelVariable);
+  unsetenv(channel_variable(talk));
   fcntl(channel, F_SETFD, FD_CLOEXEC);
   return channel;
 }

@@ -29,14 +29,12 @@ struct ProcessEnd {
 /// Threads: not thread-safe; the destructor runs where the constructor ran.
 class ChildProcess {
  public:
-  /// The child finds the number of its end of the channel in this variable.
-  static constexpr char const* kChannelVariable = "MAXBATCH_CHILD_CHANNEL";
-
-  /// None: the program knows nothing of us, and finds no variable.
-  enum class Talk { lines, none };
+  /// What is said over the channel, of which the child finds its end's number in a variable (`channel_variable`): trials of a
+  /// search, or questions to cuDNN. None: the program knows nothing of us, and finds no variable.
+  enum class Talk { trials, questions, none };
 
   /// `command` is looked up in PATH.  Throws: ProcessNotStarted.
-  ChildProcess(std::vector<std::string> command, EnvironmentChanges const& environment, Talk talk = Talk::lines);
+  ChildProcess(std::vector<std::string> command, EnvironmentChanges const& environment, Talk talk = Talk::trials);
   /// Kills what is left.
   ~ChildProcess();
   ChildProcess(ChildProcess const&) = delete;
@@ -73,8 +71,11 @@ class ChildProcess {
   bool is_group_killed_ = false;  // later its number may be another's
 };
 
-/// In a child: its end of the channel, taken out of the environment so that no process of its own finds it; -1 elsewhere.
-int take_channel();
+/// `talk` is one.
+char const* channel_variable(ChildProcess::Talk talk);
+/// In a child: its end of the channel for this talk, taken out of the environment so that no process of its own finds it; -1
+/// elsewhere.
+int take_channel(ChildProcess::Talk talk);
 /// Blocking. False at the end of the talk.
 bool read_line(int channel, std::string& unread, std::string& line);
 bool write_line(int channel, std::string_view line);

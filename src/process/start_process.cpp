@@ -14,6 +14,12 @@
 namespace maxbatch::process {
 namespace {
 
+ProcessNotStarted not_started(std::string const& program, int error) {
+  return ProcessNotStarted{program + " cannot be started: " + std::strerror(error)};
+}
+
+}  // namespace
+
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   pointers.reserve(texts.size() + 1);
@@ -21,12 +27,6 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   pointers.push_back(nullptr);
   return pointers;
 }
-
-ProcessNotStarted not_started(std::string const& program, int error) {
-  return ProcessNotStarted{program + " cannot be started: " + std::strerror(error)};
-}
-
-}  // namespace
 
 std::vector<std::string> environment_with(EnvironmentChanges const& changes) {
   std::vector<std::string> environment;

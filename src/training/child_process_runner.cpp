@@ -145,7 +145,7 @@ class ChildProcessRunner::Talk {
   }
 
   void start() {
-    if (std::getenv(ChildProcess::kChannelVariable) != nullptr) {
+    if (std::getenv(process::channel_variable(ChildProcess::Talk::trials)) != nullptr) {
       throw ChildFailure(
           "this process is itself the child of a search and has not answered: `maxbatch::answer_if_child` must be the "
           "first thing in main");

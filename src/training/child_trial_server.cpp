@@ -130,7 +130,7 @@ class TrialServer {
 }  // namespace
 
 void answer_if_child(std::vector<ModelFactory> const& models, ModelMaker const& other_model) {
-  auto const channel = process::take_channel();
+  auto const channel = process::take_channel(process::ChildProcess::Talk::trials);
   if (channel < 0) { return; }
   try {
     TrialServer(channel, models, other_model).serve();

@@ -7,13 +7,10 @@ A case is MODEL:BATCH[:PRECISION[:OPTIMIZER]], as of bench_compare.py. Exit code
 theirs, allocated or reserved."""
 
 import argparse
-import json
-import os
 import pathlib
-import subprocess
 import sys
 
-from bench_compare import read_case
+from bench_compare import ran, read_case
 
 HERE = pathlib.Path(__file__).resolve().parent
 KINDS = ("allocated", "reserved")
@@ -27,13 +24,6 @@ def arguments():
     parser.add_argument("--at-most", type=float, default=1.0)
     parser.add_argument("cases", nargs="+")
     return parser.parse_args()
-
-
-def ran(command):
-    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, HF_HUB_OFFLINE="1"))
-    if done.returncode:
-        raise SystemExit(f"{' '.join(map(str, command))} ended with {done.returncode}: {done.stderr.strip()[-400:]}")
-    return json.loads(done.stdout)
 
 
 def ours(asked, case):
@@ -65,4 +55,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except RuntimeError as error:
+        sys.exit(str(error))

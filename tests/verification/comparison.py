@@ -4,6 +4,7 @@ import bisect
 import collections
 import dataclasses
 import itertools
+import pathlib
 
 SEGMENT_ACTIONS = ("segment_alloc", "segment_free", "segment_map", "segment_unmap")
 # Causes, from the most to the least exact.
@@ -15,6 +16,15 @@ CONVOLUTION = "convolution workspace without a table"
 COUNTS = "data-dependent counts"
 OTHER_STEPS = "recorded by other steps"
 UNEXPLAINED = "unexplained"
+# Their sizes follow what the card computed.
+DETECTORS = ("frcnn", "retinanet")
+
+
+def known_differences() -> dict:
+    """The cause of each recording that known_differences.txt names."""
+    lines = (pathlib.Path(__file__).parent / "known_differences.txt").read_text(encoding="utf-8").splitlines()
+    rows = [line.split(maxsplit=1) for line in lines if line.strip() and not line.startswith("#")]
+    return {name: cause.strip() for name, cause in rows}
 
 
 @dataclasses.dataclass

@@ -26,7 +26,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import comparison
-from verify_recordings import SKIPPED, known_differences
+from verify_recordings import SKIPPED
 
 NAME = re.compile(r"(?P<tf32>tf_)?(?P<model>[a-z0-9]+)_(?P<batch>\d+)(?:_(?P<precision>bf16|fp16))?$")
 PEAKS = re.compile(r"real allocated peak (\d+) requested peak \d+ reserved peak (\d+)")
@@ -128,7 +128,7 @@ def main() -> int:
         print(f"verify_op_traces: nothing compared: no compiler {arguments.compiler}")
         return SKIPPED
     arguments.program = arguments.program.resolve()
-    known, truth, bad, compared, exact = known_differences(), recorded_peaks(arguments.traces), [], 0, 0
+    known, truth, bad, compared, exact = comparison.known_differences(), recorded_peaks(arguments.traces), [], 0, 0
     print(f"{'recording':<22} {'events':<14} {'allocated peak':>15} {'dry less recorded':>18} {'reserved peak':>15} {'dry less recorded':>18}  cause")
     with tempfile.TemporaryDirectory(prefix="maxbatch-verify-") as folder:
         binary = build(arguments, (arguments.build or pathlib.Path(folder)).resolve())

@@ -35,7 +35,6 @@ import python_models
 from recording import Event, Mark, UnknownRecording, read_recording
 
 SKIPPED = 77
-DETECTORS = ("frcnn", "retinanet")
 
 
 class DryRunFailed(Exception):
@@ -63,12 +62,6 @@ def parse_arguments():
     parser.add_argument("--json", type=pathlib.Path, help="write the comparisons there, too")
     parser.add_argument("--verbose", action="store_true", help="also: the first difference, sizes that one side lacks")
     return parser.parse_args()
-
-
-def known_differences() -> dict:
-    lines = (HERE / "known_differences.txt").read_text(encoding="utf-8").splitlines()
-    rows = [line.split(maxsplit=1) for line in lines if line.strip() and not line.startswith("#")]
-    return {name: cause.strip() for name, cause in rows}
 
 
 def options_known_to(peers: pathlib.Path) -> set:
@@ -121,7 +114,7 @@ def compare_one(recording, arguments, seed, folder):
         dry_events,
         dry_marks,
         questions=asked,
-        counts=recording.kind in DETECTORS,
+        counts=recording.kind in comparison.DETECTORS,
         other_steps=not recording.steps_known,
     )
     if found.cause == comparison.FREE_ORDER and comparison.is_drawn(dry_events, run_dry(recording, arguments, seed, folder)[0]):
@@ -197,7 +190,7 @@ def main() -> int:
     if not files:
         print(f"verify_recordings: no recording in {arguments.traces} matches {arguments.only}")
         return 2
-    known, results, bad = known_differences(), [], []
+    known, results, bad = comparison.known_differences(), [], []
     print(f"{'recording':<42} {'marks':<9} {'events':<12} {'segments':<9}{'addresses':<10} {'blocks':<8} cause of differences")
     with tempfile.TemporaryDirectory(prefix="maxbatch-verify-") as folder:
         for file in files:

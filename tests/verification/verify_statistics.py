@@ -27,13 +27,10 @@ import tempfile
 
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
+import comparison
 import python_models
 
 SKIPPED = 77
-DETECTORS = ("frcnn", "retinanet")
-CONVOLUTION = "convolution workspace without a table"
-COUNTS = "data-dependent counts"
-FREES = "order of frees, another in every process"
 TIES = "ties between equal free blocks"
 
 
@@ -56,11 +53,6 @@ def recordings() -> list:
             name, events, *marks = line.split()
             found.append(Recording(name, int(events), [tuple(map(int, mark.split(","))) for mark in marks]))
     return found
-
-
-def known_differences() -> set:
-    lines = (HERE / "known_differences.txt").read_text(encoding="utf-8").splitlines()
-    return {line.split()[0] for line in lines if line.strip() and not line.startswith("#")}
 
 
 def dry(recording, arguments) -> tuple:
@@ -87,13 +79,13 @@ def dry(recording, arguments) -> tuple:
 
 def cause_of(recording, marks, events, asked) -> str:
     """Of a difference; empty where a dry card has none for it."""
-    if recording.kind in DETECTORS:
-        return COUNTS
+    if recording.kind in comparison.DETECTORS:
+        return comparison.COUNTS
     if asked:
-        return CONVOLUTION
+        return comparison.CONVOLUTION
     same_segments = all(mark[1:] == other[1:] for mark, other in zip(marks, recording.marks))
     if re.search(r"bf16|fp16", recording.kind) and same_segments:
-        return FREES
+        return comparison.DRAWN_FREE_ORDER
     return TIES if same_segments and events == recording.events else ""
 
 
@@ -109,7 +101,7 @@ def compared(recording, arguments) -> tuple:
     allocated, peak, reserved = (f"{count / 2**20:+.2f}" for count in differences)
     share = 100 * (marks[-1][1] / recording.marks[-1][1] - 1)
     cause = cause_of(recording, marks, events, asked)
-    known = recording.name in known_differences()
+    known = recording.name in comparison.known_differences()
     row = f"{recording.name:<44} allocated {allocated}, reserved peak {peak}, reserved {reserved} MiB at most; peak {share:+.2f} %, "
     row += f"{asked} questions: {cause or ('known' if known else 'UNEXPLAINED')}"
     return row, bool(cause) or known, False

@@ -17,7 +17,7 @@ namespace {
 
 /// The page of the launcher, or nothing.
 ReportPage* shared_page() {
-  static ReportPage* const page = map_report_page(environment().report_page_path);
+  static ReportPage* const page = map_page<ReportPage>(environment().report_page_path);
   return page;
 }
 

@@ -28,19 +28,17 @@ std::string command_line() {
 
 }  // namespace
 
-ReportPage* map_report_page(std::string const& path) {
+void* map_shared_file(std::string const& path, std::size_t bytes) {
   if (path.empty()) { return nullptr; }
   auto const file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) { return nullptr; }
   struct stat status {};
   void* memory = MAP_FAILED;
-  if (fstat(file, &status) == 0 && status.st_size >= static_cast<off_t>(sizeof(ReportPage))) {
-    memory = mmap(nullptr, sizeof(ReportPage), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (fstat(file, &status) == 0 && status.st_size >= static_cast<off_t>(bytes)) {
+    memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   }
   close(file);
-  if (memory == MAP_FAILED) { return nullptr; }
-  auto* const page = static_cast<ReportPage*>(memory);
-  return page->magic == ReportPage::kMagic ? page : nullptr;
+  return memory == MAP_FAILED ? nullptr : memory;
 }
 
 ProcessRecord* claim_record(ReportPage& page) {

@@ -8,8 +8,16 @@
 
 namespace maxbatch::dry {
 
-/// The launcher's page, as this process finds it under `path`; null where there is none, or one of another build.
-ReportPage* map_report_page(std::string const& path);
+/// So many bytes of a file, shared with whoever maps it; null where it is not there or is smaller.
+void* map_shared_file(std::string const& path, std::size_t bytes);
+
+/// A page of the launcher's (ReportPage, EventPage), as this process finds it under `path`; null where there is none, or one of
+/// another build.
+template <typename Page>
+Page* map_page(std::string const& path) {
+  auto* const page = static_cast<Page*>(map_shared_file(path, sizeof(Page)));
+  return page != nullptr && page->magic == Page::kMagic ? page : nullptr;
+}
 
 /// A record of it for this process; null where no more are free.
 ProcessRecord* claim_record(ReportPage& page);
