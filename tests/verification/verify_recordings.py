@@ -101,7 +101,8 @@ def run_dry(recording, arguments, seed, folder: pathlib.Path):
         raise DryRunFailed(f"exit code {ran.returncode}: " + (ran.stderr.strip().splitlines() or ["nothing said"])[-1][:300])
     with open(history, "rb") as file:
         dry = pickle.load(file)
-    asked = len(questions.read_text(encoding="utf-8").splitlines()) if questions.exists() else 0
+    lines = questions.read_text(encoding="utf-8").splitlines() if questions.exists() else []
+    asked = sum(not line.startswith("#") for line in lines)  # the file has a header, also without a question
     events = [Event(*event) for event in dry["ev"]]
     return events, [Mark(*mark) for mark in dry["marks"]], asked
 

@@ -6,6 +6,7 @@ set(libraries_dir "${PROJECT_SOURCE_DIR}/src/dry_cuda/libraries")
 add_library(maxbatch_dry_libraries_parts STATIC
   ${libraries_dir}/convolution_question.cpp ${libraries_dir}/convolution_table.cpp ${libraries_dir}/convolution_table_text.cpp ${libraries_dir}/cudnn_planning.cpp
   ${libraries_dir}/cudnn_rnn_sizes.cpp ${libraries_dir}/fft_scratch.cpp ${libraries_dir}/measured_sizes.cpp
+  ${libraries_dir}/sparse_scratch.cpp
   "${PROJECT_BINARY_DIR}/src/dry_cuda/libraries/built_in_tables.cpp")
 maxbatch_configure_target(maxbatch_dry_libraries_parts)
 maxbatch_set_warnings(maxbatch_dry_libraries_parts)

@@ -2,6 +2,7 @@
 #include "dry_cuda/libraries/cudnn_rnn_sizes.hpp"
 #include "dry_cuda/libraries/fft_scratch.hpp"
 #include "dry_cuda/libraries/measured_sizes.hpp"
+#include "dry_cuda/libraries/sparse_scratch.hpp"
 
 #include <gtest/gtest.h>
 
@@ -118,6 +119,46 @@ TEST(FourierTransform, ItsScratchIsTheCardsForMostLengths) {
   EXPECT_GT(compared, 1000);
   RecordProperty("different", different);
   EXPECT_LE(different, kMostDifferentTransforms);
+}
+
+std::int64_t bytes_of(std::string const& type) {
+  if (type == "half" || type == "bfloat16") return 2;
+  return type == "float" ? 4 : type == "complex-double" ? 16 : 8;
+}
+
+TEST(SparseProduct, ItsScratchIsTheCardsWhenItsProductsAreKnown) {
+  int compared = 0;
+  for (auto const& words : lines_of("sparse_products.txt")) {
+    if (words[0] != "SpGEMM") continue;
+    SparseProduct product;
+    product.value_bytes = bytes_of(words[2]);
+    product.index_bytes = std::stoll(words[3]) / 8;
+    product.rows = std::stoll(words[4]);
+    product.nonzeros = std::stoll(words[7]);
+    product.products = std::stoll(words[11]);
+    EXPECT_EQ(scratch_of_estimation(product), std::stoll(words[14])) << words[1] << ' ' << words[4] << ' ' << words[7];
+    EXPECT_EQ(scratch_of_computation(product), std::stoll(words[15]))
+        << words[1] << ' ' << words[4] << ' ' << words[11];
+    ++compared;
+  }
+  EXPECT_GT(compared, 480);
+}
+
+TEST(SparseSystem, ItsScratchIsTheCards) {
+  int compared = 0;
+  for (auto const& words : lines_of("sparse_products.txt")) {
+    if (words[0] != "SpSV" && words[0] != "SpSM") continue;
+    SparseSystem system;
+    system.value_bytes = bytes_of(words[1]);
+    system.index_bytes = std::stoll(words[2]) / 8;
+    system.rows = std::stoll(words[5]);
+    system.nonzeros = std::stoll(words[6]);
+    system.sides = std::stoll(words[7]);
+    EXPECT_EQ(scratch_of(system), std::stoll(words[9]))
+        << words[0] << ' ' << words[1] << ' ' << words[5] << ' ' << words[7];
+    ++compared;
+  }
+  EXPECT_GT(compared, 600);
 }
 
 TEST(MeasuredSizes, AreExactWhereTheCardWasAsked) {
