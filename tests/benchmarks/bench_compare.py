@@ -4,7 +4,7 @@ kind, attention and drop path; TF32 off but for tf32.
 
     bench_compare.py --program build/dev/src/cli/maxbatch swin_l:1 swin_l:8:fp32:adamw-fused resnet50:64:bf16:sgd-fused
 
-A case is MODEL:BATCH[:PRECISION[:OPTIMIZER]]. Each side runs --turns times, in turn, so that a card that warms up is fair to both.
+A case is MODEL:BATCH[:PRECISION[:OPTIMIZER[:BUDGET_MIB]]]; with a budget neither side reserves more. Each side runs --turns times, in turn, so that a card that warms up is fair to both.
 Printed: samples a second at the median round of all turns, ours over theirs, and the peaks, ours over theirs.
 """
 
@@ -18,6 +18,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODES = ("training", "inference")
+BY_SGD = ("resnet", "faster_rcnn", "retinanet")  # unless a case says otherwise
 
 
 def arguments():
@@ -43,23 +44,27 @@ def ran(command):
 def measure_ours(asked, case):
     answer = ran([asked.program, "bench", "--model", case["model"], "--device", asked.device, "--batches", str(case["batch"]),
                   "--precision", case["precision"], "--optimizer", case["optimizer"], "--rounds", str(asked.rounds),
-                  "--round-seconds", str(asked.round_seconds), "--format", "json"])
+                  "--round-seconds", str(asked.round_seconds), "--format", "json",
+                  *(["--budget", f"{case['budget_mib']}MiB"] if case["budget_mib"] else [])])
+    for mode in MODES:
+        if "median_seconds" not in (answer["sizes"][0][mode] or {}):
+            raise RuntimeError(f"ours: {mode}: {answer['sizes'][0][mode]}")
     return {mode: answer["sizes"][0][mode] for mode in MODES}
 
 
 def measure_theirs(asked, case):
-    def of(mode):
-        return ran([asked.python, str(HERE / "python_bench.py"), "--model", case["model"], "--batch", str(case["batch"]),
-                    "--precision", case["precision"], "--optimizer", case["optimizer"], "--mode", mode, "--rounds",
-                    str(asked.rounds), "--round-seconds", str(asked.round_seconds), "--device", asked.device.split(":")[0]])
-    return {mode: of(mode) for mode in MODES}
+    return ran([asked.python, str(HERE / "python_bench.py"), "--model", case["model"], "--batch", str(case["batch"]),
+                "--precision", case["precision"], "--optimizer", case["optimizer"], "--mode", "both", "--rounds",
+                str(asked.rounds), "--round-seconds", str(asked.round_seconds), "--device", asked.device.split(":")[0],
+                *(["--budget-mib", str(case["budget_mib"])] if case["budget_mib"] else [])])
 
 
 def read_case(text):
-    parts = text.split(":") + [None] * 4
+    parts = text.split(":") + [None] * 5
     precision = parts[2] or "fp32"
-    optimizer = parts[3] or ("sgd-fused" if parts[0].startswith("resnet") else "adamw-fused")
-    return {"model": parts[0], "batch": int(parts[1]), "precision": precision, "optimizer": optimizer}
+    optimizer = parts[3] or ("sgd-fused" if parts[0].startswith(BY_SGD) else "adamw-fused")
+    return {"model": parts[0], "batch": int(parts[1]), "precision": precision, "optimizer": optimizer,
+            "budget_mib": int(parts[4] or 0)}
 
 
 def main():
@@ -82,7 +87,7 @@ def main():
             last = {side: turns[-1][mode] for side, turns in sides.items()}
 
             def ratio(key):
-                of = last["theirs"].get(key) if mode == "training" else None  # ours has trained before it infers
+                of = last["theirs"].get(key)
                 return f"{last['ours'][key] / of:.3f}" if of else "-"
 
             print(f"| {case['model']} | {case['batch']} | {case['precision']} | {case['optimizer']} | {mode} | "

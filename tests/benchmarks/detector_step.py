@@ -19,9 +19,8 @@ def arguments():
     return parser.parse_args()
 
 
-def detector(asked):
-    retina = asked.model == "retinanet"
-    if asked.start == "scratch":
+def detector(retina, from_scratch):
+    if from_scratch:
         return (retinanet_resnet50_fpn if retina else fasterrcnn_resnet50_fpn)(weights=None, weights_backbone=None)
     backbone = resnet_fpn_backbone(
         backbone_name="resnet50", weights=None, norm_layer=FrozenBatchNorm2d, trainable_layers=3,
@@ -43,7 +42,7 @@ def main():
     measured_steps.prepare(asked)
 
     def build():
-        model = detector(asked).cuda().train(not asked.inference)
+        model = detector(asked.model == "retinanet", asked.start == "scratch").cuda().train(not asked.inference)
         return model, torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-7, momentum=0.9,
                                       foreach=False if asked.optimizer_loop else None)
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""What `maxbatch bench` measures, of the Python originals: timm's Swin and ViT, torchvision's ResNet-50, transformers' GPT-2.
+"""What `maxbatch bench` measures, of the Python originals: timm's Swin and ViT, torchvision's ResNet-50 and detectors, transformers'
+GPT-2.
 
 A round is as many steps as take about --round-seconds, then one wait for the device; a time is a round's over its steps. Inputs are
 drawn on the device in each step, and that counts; inference is the model and its loss, without gradients. One JSON object."""
 
 import argparse
 import contextlib
+import gc
 import json
 import os
 import statistics
@@ -24,9 +26,11 @@ TIMM = {"swin_t": "swin_tiny_patch4_window7_224", "swin_s": "swin_small_patch4_w
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, help=f"{', '.join(TIMM)}, each also _fused; resnet50, gpt2, gpt2_fused")
+    parser.add_argument("--model", required=True, help=f"{', '.join(TIMM)}, gpt2, each also _fused; resnet50; faster_rcnn, retinanet, "
+                        "each also _landscape and _from_scratch")
     parser.add_argument("--batch", type=int, required=True)
-    parser.add_argument("--mode", choices=["training", "inference"], default="training")
+    parser.add_argument("--mode", choices=["training", "inference", "both"], default="training",
+                        help="both: an object with one of each")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adamw-fused")
     parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
     parser.add_argument("--channels-last", action="store_true")
@@ -35,6 +39,7 @@ def arguments():
     parser.add_argument("--round-seconds", type=float, default=0.5)
     parser.add_argument("--warm-up", type=int, default=3)
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--budget-mib", type=int, help="at most so much is reserved")
     return parser.parse_args()
 
 
@@ -53,24 +58,49 @@ def build(asked):
         from transformers import GPT2Config, GPT2LMHeadModel
         kind = "sdpa" if fused else "eager"
         return GPT2LMHeadModel(GPT2Config(attn_implementation=kind))
+    if is_detector(asked):
+        from detector_step import detector
+        return detector(name.split("_")[0] == "retinanet", name.endswith("_from_scratch"))
     raise SystemExit(f"--model {asked.model}: not known here")
 
 
-def main():
-    asked = arguments()
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = asked.precision == "tf32"
-    model = build(asked).to(asked.device).train(asked.mode == "training")
+def is_detector(asked):
+    return asked.model.startswith(("faster_rcnn", "retinanet"))
+
+
+def draw_detection_batch(asked):
+    """As draw_detection_batch of src/models/detection: images on the device, boxes of all sizes drawn on the CPU."""
+    hardest = asked.model in ("faster_rcnn", "retinanet")
+    images, targets = [], []
+    for i in range(asked.batch):
+        height, width = (1333, 800) if hardest and i % 2 == 1 else (800, 1333)
+        images.append(torch.rand(3, height, width, device=asked.device))
+        image, boxes = torch.tensor([width, height], dtype=torch.float), 100 if hardest else 10
+        sides = 4 * (image / 4) ** torch.rand(boxes, 2)
+        corners = torch.rand(boxes, 2) * (image - sides)
+        targets.append({"boxes": torch.cat([corners, corners + sides], 1).to(asked.device, non_blocking=True),
+                        "labels": torch.randint(1, 91, (boxes,)).to(asked.device, non_blocking=True)})
+    return images, targets
+
+
+def measure(asked, mode):
+    model = build(asked).to(asked.device).train(mode == "training")
     layout = torch.channels_last if asked.channels_last else torch.contiguous_format
     if asked.channels_last:
         model = model.to(memory_format=layout)
     kind, options = OPTIMIZERS[asked.optimizer]
     more = {"momentum": 0.9} if kind is torch.optim.SGD else {}
-    optimizer = kind([p for p in model.parameters() if p.requires_grad], lr=1e-3, **more, **options)
+    # Detectors: weights stay what they are; results of random ones that are trained would soon be no numbers.
+    learning_rate = 1e-7 if is_detector(asked) else 1e-3
+    optimizer = kind([p for p in model.parameters() if p.requires_grad], lr=learning_rate, **more, **options)
     scaler = torch.amp.GradScaler(asked.device, enabled=asked.precision == "fp16")
     half = PRECISIONS[asked.precision]
 
     def loss_of_step():
         with torch.autocast(asked.device, half) if half else contextlib.nullcontext():
+            if is_detector(asked):
+                images, targets = draw_detection_batch(asked)
+                return sum(model(images, targets).values()) if model.training else model(images)
             if asked.model.startswith("gpt2"):
                 tokens = torch.randint(50257, (asked.batch, asked.sequence_length), device=asked.device)
                 logits = model(tokens, use_cache=False).logits[:, :-1]
@@ -80,7 +110,7 @@ def main():
             return torch.nn.functional.cross_entropy(model(images), labels)
 
     def step():
-        if asked.mode == "inference":
+        if mode == "inference":
             with torch.no_grad():
                 loss_of_step()
             return
@@ -105,8 +135,24 @@ def main():
     if asked.device == "cuda":
         peaks = {"peak_allocated_bytes": torch.cuda.max_memory_allocated(),
                  "peak_reserved_bytes": torch.cuda.max_memory_reserved()}
-    print(json.dumps({"median_seconds": statistics.median(seconds), "fastest_seconds": min(seconds),
-                      "slowest_seconds": max(seconds), "steps_per_round": steps, **peaks}))
+    return {"median_seconds": statistics.median(seconds), "fastest_seconds": min(seconds), "slowest_seconds": max(seconds),
+            "steps_per_round": steps, **peaks}
+
+
+def main():
+    asked = arguments()
+    if asked.budget_mib and asked.device == "cuda":
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction((asked.budget_mib * 2**20 + 0.5) / total, 0)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = asked.precision == "tf32"
+    measured = {}
+    for mode in ("training", "inference") if asked.mode == "both" else (asked.mode,):
+        measured[mode] = measure(asked, mode)
+        if asked.device == "cuda":  # the next one finds an empty allocator
+            gc.collect()
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+    print(json.dumps(measured if asked.mode == "both" else measured[asked.mode]))
 
 
 if __name__ == "__main__":
