@@ -157,8 +157,12 @@ def body(family, function, answer):
             raise SystemExit(f"answers.txt: {function.name} is zero-result, but has no such result: {function.signature()}")
         zeros = {"result": "if (maxbatch::dry::results_are_on_host(handle)) *result = {};", "info": "*info = 0;"}
         return f"maxbatch::dry::note_kernel(); {' '.join(zeros[o] for o in outputs)} return {family.success};"
-    if answer in ("kernel", "large-kernel"):
-        return f"maxbatch::dry::note_{answer.replace('-', '_')}(); return {family.success};"
+    if answer == "kernel":
+        return f"maxbatch::dry::note_kernel(); return {family.success};"
+    if answer == "large-kernel":
+        names = {p.name for p in function.parameters}
+        variant = ", static_cast<std::uint64_t>(2 * transa + transb)" if {"transa", "transb"} <= names else ""
+        return f'maxbatch::dry::note_large_kernel({{"{function.name}"{variant}}}); return {family.success};'
     return f"return {family.success};"
 
 

@@ -9,9 +9,9 @@ namespace maxbatch::dry {
 /// A library's kernel was launched: it may have written anywhere on the card. Any thread.
 inline void note_kernel() { forget_all_bytes(); }
 
-/// A matrix product or convolution: also the first of these moves the driver's local memory. Any thread.
-inline void note_large_kernel() {
-  note_library_kernel();
+/// A matrix product or convolution: the driver loads its code besides. Any thread.
+inline void note_large_kernel(LibraryCode code) {
+  note_library_kernel(code);
   forget_all_bytes();
 }
 

@@ -228,7 +228,7 @@ MAXBATCH_DRY_ENTRY cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t d
 
 MAXBATCH_DRY_ENTRY cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan,
                                                      cudnnBackendDescriptor_t pack) {
-  note_large_kernel();
+  note_large_kernel({"cudnnBackendExecute", reinterpret_cast<std::uintptr_t>(plan)});  // a plan for each convolution
   workspaces().executed(plan, pack);
   return CUDNN_STATUS_SUCCESS;
 }

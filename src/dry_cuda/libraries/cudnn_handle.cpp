@@ -1,5 +1,6 @@
 // cuDNN's handle: a stream, and nothing behind it.
 #include "dry_cuda/entry_point.hpp"
+#include "dry_cuda/memory/driver_events.hpp"
 
 #include <cuda_runtime_api.h>
 #include <cudnn_graph.h>
@@ -12,8 +13,11 @@ struct cudnnContext {
   std::atomic<cudaStream_t> stream{nullptr};
 };
 
+using namespace maxbatch::dry;  // NOLINT(google-build-using-namespace): entry points live outside
+
 MAXBATCH_DRY_ENTRY cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   if (handle == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  note_cudnn_handle();
   *handle = new cudnnContext;
   return CUDNN_STATUS_SUCCESS;
 }

@@ -7,6 +7,7 @@
 #include "dry_cuda/card_profile.hpp"
 #include "dry_cuda/report/report_page.hpp"
 #include "dry_cuda/runtime/current_device.hpp"
+#include "dry_cuda/runtime/kernel_registry.hpp"
 
 #include <algorithm>
 #include <array>
@@ -195,22 +196,49 @@ void Card::count_launch() noexcept {
   ++record_.launches;
 }
 
-void Card::note_library_kernel() {
-  if (local_memory_grown_.load(std::memory_order_relaxed)) { return; }
-  std::lock_guard<std::mutex> const lock(mutex_);
-  if (local_memory_grown_.exchange(true)) { return; }
+void Card::take(DriverPieces::Pieces const& pieces) {
+  for (auto const& piece : pieces) {
+    switch (piece.kind) {
+      case DriverPieces::Kind::device: static_cast<void>(allocate_for_driver(piece.bytes)); break;
+      case DriverPieces::Kind::host: static_cast<void>(space_.allocate(static_cast<std::uint64_t>(piece.bytes))); break;
+      case DriverPieces::Kind::grow_local_memory: grow_local_memory(); break;
+    }
+  }
+}
+
+void Card::grow_local_memory() {
   auto const& profile = card_profile();
   space_.settle();
   if (local_memory_ && space_.release(*local_memory_)) { grow_context(-granules(profile.local_memory_bytes)); }
   local_memory_ = allocate_for_driver(profile.grown_local_memory_bytes);
-  static_cast<void>(allocate_for_driver(2 * kMib));
+}
+
+void Card::note_kernel_loaded(KernelCode code) {
+  std::lock_guard<std::mutex> const lock(mutex_);
+  take(driver_pieces_.kernel_loaded(code));
+}
+
+void Card::note_library_kernel(LibraryCode code) {
+  std::lock_guard<std::mutex> const lock(mutex_);
+  take(driver_pieces_.library_kernel_loaded(code));
+  if (!asserting_kernels_are_known()) { take(driver_pieces_.unknown_kernel_loaded()); }
 }
 
 void Card::note_cublas_handle() {
   std::lock_guard<std::mutex> const lock(mutex_);
   // The second handle is autograd's thread's, which has also got a malloc arena of its own by then.
   if (cublas_handles_++ > 0) { space_.map_thread_arena(); }
-  static_cast<void>(allocate_for_driver(card_profile().cublas_handle_bytes));
+  take(driver_pieces_.cublas_handle_created(card_profile().cublas_handle_bytes));
+}
+
+void Card::note_cudnn_handle() {
+  std::lock_guard<std::mutex> const lock(mutex_);
+  take(driver_pieces_.cudnn_handle_created());
+}
+
+void Card::note_pinned_memory(std::int64_t bytes) {
+  std::lock_guard<std::mutex> const lock(mutex_);
+  take(driver_pieces_.pinned_memory_taken(bytes));
 }
 
 bool Card::open_communicator() {
@@ -228,7 +256,8 @@ void Card::close_communicator() {
   grow_context(-card_profile().nccl_communicator_bytes);
 }
 
-void note_library_kernel() { Card::current().note_library_kernel(); }
+void note_library_kernel(LibraryCode code) { Card::current().note_library_kernel(code); }
 void note_cublas_handle() { Card::current().note_cublas_handle(); }
+void note_cudnn_handle() { Card::current().note_cudnn_handle(); }
 
 }  // namespace maxbatch::dry

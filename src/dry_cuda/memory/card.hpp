@@ -1,9 +1,9 @@
 #pragma once
 
 #include "address.hpp"
+#include "driver_pieces.hpp"
 #include <maxbatch/simulation/driver_address_space.hpp>
 
-#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -47,8 +47,12 @@ class Card {
   MemoryInfo memory_info();
   void count_launch() noexcept;
 
-  void note_library_kernel();
+  /// A kernel of the program's ran for the first time on this card.
+  void note_kernel_loaded(KernelCode code);
+  void note_library_kernel(LibraryCode code);
   void note_cublas_handle();
+  void note_cudnn_handle();
+  void note_pinned_memory(std::int64_t bytes);
   /// What a communicator of NCCL's takes, beside the segments' addresses. False when the card has no room for it.
   bool open_communicator();
   void close_communicator();
@@ -60,12 +64,14 @@ class Card {
   /// For the driver itself, which no budget limits; it does without where the card is full.
   std::optional<Address> allocate_for_driver(std::int64_t bytes);
   void grow_context(std::int64_t bytes);
+  void take(DriverPieces::Pieces const& pieces);
+  void grow_local_memory();
 
   std::mutex mutex_;
   DriverAddressSpace space_;
   DeviceRecord& record_;
   std::optional<Address> local_memory_;
-  std::atomic<bool> local_memory_grown_ = false;
+  DriverPieces driver_pieces_;
   int cublas_handles_ = 0;
   bool nccl_modules_loaded_ = false;
 };

@@ -1,15 +1,17 @@
 #pragma once
 
+#include "driver_pieces.hpp"
+
 namespace maxbatch::dry {
 
-/// What the libraries above the runtime make the driver do to device memory. See docs/address_space.md, section 2. All act on
+/// What the libraries above the runtime make the driver do to device memory. See driver_pieces.hpp. All act on
 /// the calling thread's current device; any thread.
 
-/// The first kernel of cuBLAS, cuBLASLt or cuDNN needs larger stacks: local memory moves. Cheap once it has happened, so it
-/// is called on every GEMM and every cuDNN execution.
-void note_library_kernel();
+/// A matrix product or convolution ran. Cheap once it has; so it is called on every one.
+void note_library_kernel(LibraryCode code);
 
-/// cublasCreate takes 64 MiB from the driver.
+/// cublasCreate and cudnnCreate take memory from the driver.
 void note_cublas_handle();
+void note_cudnn_handle();
 
 }  // namespace maxbatch::dry

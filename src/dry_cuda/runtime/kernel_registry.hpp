@@ -1,13 +1,24 @@
 #pragma once
 
+#include "dry_cuda/memory/driver_pieces.hpp"
 #include "kernel_resources.hpp"
 
 #include <cuda_runtime_api.h>
 
+#include <optional>
+
 namespace maxbatch::dry {
 
-/// Every kernel that a module of the process registered, by the host function that stands for it.
-void register_kernel(void const* host_function, char const* name);
+/// A module of the process, compiled together; a handle.
+void* register_module();
+/// Every kernel that a module registered, by the host function that stands for it.
+void register_kernel(void* module, void const* host_function, char const* name);
+
+/// What the driver loads for it; nothing when it has been launched on that device before.
+std::optional<KernelCode> first_launch(void const* host_function, int device);
+
+/// Whether the table of asserting kernels knows any of the process's modules: LibTorch of the version that it was made from.
+bool asserting_kernels_are_known();
 
 /// cudaSuccess, or what CUDA says of a function that is no kernel.
 cudaError_t check_kernel(void const* host_function);

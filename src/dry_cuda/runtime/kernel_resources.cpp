@@ -1,6 +1,7 @@
 #include "kernel_resources.hpp"
 
 #include "dry_cuda/card_profile.hpp"
+#include "kernel_name_hash.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,12 +12,6 @@ namespace maxbatch::dry {
 namespace {
 
 constexpr std::array<int, 6> kInTheWheel = {75, 80, 86, 90, 100, 120};  // as the table's columns
-
-std::uint64_t hash_of(std::string_view name) {
-  std::uint64_t value = 0xcbf29ce484222325;
-  for (auto const letter : name) { value = (value ^ static_cast<unsigned char>(letter)) * 0x100000001b3; }
-  return value;
-}
 
 }  // namespace
 
@@ -44,7 +39,7 @@ KernelResourcesTable::KernelResourcesTable(std::string_view text, int architectu
 }
 
 KernelResources KernelResourcesTable::find(std::string_view name) const {
-  auto const found = kernels_.find(hash_of(name));
+  auto const found = kernels_.find(kernel_name_hash(name));
   return found == kernels_.end() ? KernelResources{} : found->second;
 }
 

@@ -1,4 +1,5 @@
 #include "capture.hpp"
+#include "current_device.hpp"
 #include "dry_cuda/card_profile.hpp"
 #include "dry_cuda/entry_point.hpp"
 #include "dry_cuda/memory/card.hpp"
@@ -48,7 +49,12 @@ namespace {
 cudaError_t launch_kernel(void const* function, dim3 const& grid, dim3 const& block, std::size_t shared_bytes,
                           cudaStream_t stream) {
   if (auto const status = check_kernel(function); status != cudaSuccess) { return status; }
-  return launch(grid, block, shared_bytes, static_cast<std::size_t>(most_dynamic_shared_bytes(function)), stream);
+  auto const status =
+      launch(grid, block, shared_bytes, static_cast<std::size_t>(most_dynamic_shared_bytes(function)), stream);
+  if (status == cudaSuccess) {
+    if (auto const code = first_launch(function, current_device())) { Card::current().note_kernel_loaded(*code); }
+  }
+  return status;
 }
 
 }  // namespace

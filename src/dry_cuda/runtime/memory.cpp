@@ -33,6 +33,7 @@ cudaError_t allocate_host(HostBlockKind kind, void** pointer, std::size_t size) 
   if (auto const status = check_unsafe_call(); status != cudaSuccess) { return status; }
   if (size == 0) { return kind == HostBlockKind::managed ? cudaErrorInvalidValue : cudaSuccess; }
   *pointer = allocate_host_block(kind, size, current_device());
+  if (*pointer != nullptr && kind == HostBlockKind::pinned) { Card::current().note_pinned_memory(as_bytes(size)); }
   return *pointer == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 

@@ -12,16 +12,11 @@ import argparse
 import re
 import subprocess
 
+from kernel_names import hash_of
+
 ARCHITECTURES = (75, 80, 86, 90, 100, 120)
 FUNCTION = re.compile(r"^ Function (\S+):$")
 USAGE = re.compile(r"^\s+REG:(\d+) .*?SHARED:(\d+) ")
-
-
-def hash_of(name: str) -> int:
-    value = 0xCBF29CE484222325
-    for byte in name.encode():
-        value = (value ^ byte) * 0x100000001B3 % 2**64
-    return value
 
 
 def kernels_of(arguments, architecture: int) -> dict:

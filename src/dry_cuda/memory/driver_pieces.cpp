@@ -1,0 +1,110 @@
+#include "driver_pieces.hpp"
+
+namespace maxbatch::dry {
+namespace {
+
+constexpr std::int64_t kKib = 1024;
+constexpr std::int64_t kMib = 1024 * kKib;
+constexpr std::int64_t kSlab = 2 * kMib;
+
+// Note [Code on the card]
+// Code is loaded function by function when it is first launched, into slabs of 2 MiB: the first one at the first kernel,
+// exactly. When the next is full hangs on the machine code's sizes, which only LibTorch's wheel tells: the first 39 to 120
+// kernels of a program average 14 to 16 KiB. Of the libraries' kernels not even the names are known here, so theirs are the
+// sizes at which the second and third slab come when they came on the H200: within a few kernels, not exactly.
+constexpr std::int64_t kKernelCode = 15 * kKib;
+constexpr std::int64_t kProductCode = 400 * kKib;
+constexpr std::int64_t kFirstConvolutionCode = 1150 * kKib;
+constexpr std::int64_t kConvolutionCode = 60 * kKib;
+
+constexpr std::int64_t kTrapMessages = 8 * kMib + 260 * kKib;  // what is printed on the card, on its way to the host
+constexpr int kCudnnStreams = 4;
+
+}  // namespace
+
+void DriverPieces::take_code(Pieces& pieces, std::int64_t bytes) {
+  if (free_for_code_ < bytes) {
+    pieces.push_back({Kind::device, kSlab});
+    free_for_code_ = kSlab;
+  }
+  free_for_code_ -= bytes;
+}
+
+/// Once in a process, by whichever handle comes first.
+void DriverPieces::take_first_of_libraries(Pieces& pieces) {
+  if (a_library_started_) { return; }
+  a_library_started_ = true;
+  pieces.push_back({Kind::device, kSlab});
+}
+
+/// Small pinned blocks share slabs, too; they are not followed when they are freed.
+void DriverPieces::take_small_pinned(Pieces& pieces, std::int64_t bytes) {
+  if (free_pinned_ < bytes) {
+    pieces.push_back({Kind::host, kSlab});
+    free_pinned_ = kSlab;
+  }
+  free_pinned_ -= bytes;
+}
+
+void DriverPieces::grow_local_memory(Pieces& pieces) {
+  if (local_memory_grown_) { return; }
+  local_memory_grown_ = true;
+  pieces.push_back({Kind::grow_local_memory, 0});
+  pieces.push_back({Kind::host, kSlab});
+}
+
+DriverPieces::Pieces DriverPieces::kernel_loaded(KernelCode code) {
+  Pieces pieces;
+  take_code(pieces, kKernelCode);
+  if (code.module_asserts) { grow_local_memory(pieces); }
+  if (code.asserts && !traps_prepared_) {
+    traps_prepared_ = true;
+    pieces.push_back({Kind::host, kTrapMessages});
+  }
+  return pieces;
+}
+
+DriverPieces::Pieces DriverPieces::library_kernel_loaded(LibraryCode code) {
+  Pieces pieces;
+  if (!library_kernels_.emplace(code.function, code.variant).second) { return pieces; }
+  if (code.function.substr(0, 5) != "cudnn") {
+    take_code(pieces, kProductCode);
+  } else {
+    take_code(pieces, cudnn_runs_ ? kConvolutionCode : kFirstConvolutionCode);
+    cudnn_runs_ = true;
+  }
+  return pieces;
+}
+
+DriverPieces::Pieces DriverPieces::unknown_kernel_loaded() {
+  Pieces pieces;
+  grow_local_memory(pieces);
+  return pieces;
+}
+
+DriverPieces::Pieces DriverPieces::cublas_handle_created(std::int64_t bytes) {
+  Pieces pieces;
+  take_first_of_libraries(pieces);
+  pieces.push_back({Kind::device, bytes});
+  return pieces;
+}
+
+DriverPieces::Pieces DriverPieces::cudnn_handle_created() {
+  Pieces pieces;
+  take_first_of_libraries(pieces);
+  for (int stream = 0; stream < kCudnnStreams; ++stream) { pieces.push_back({Kind::device, kSlab}); }
+  take_small_pinned(pieces, kKib);
+  return pieces;
+}
+
+DriverPieces::Pieces DriverPieces::pinned_memory_taken(std::int64_t bytes) {
+  Pieces pieces;
+  if (bytes < kSlab) {
+    take_small_pinned(pieces, bytes);
+  } else {
+    pieces.push_back({Kind::host, bytes});
+  }
+  return pieces;
+}
+
+}  // namespace maxbatch::dry
