@@ -1,5 +1,6 @@
 #include "argument_values.hpp"
 #include "ask_convolutions.hpp"
+#include "asserting_kernel.hpp"
 #include "command.hpp"
 #include "convolution_files.hpp"
 #include "dry_cuda/libraries/convolution_table.hpp"
@@ -154,7 +155,7 @@ ExitCode run(ProfileArguments const& arguments, Surroundings const& surroundings
   if (!std::filesystem::is_directory(folder)) { throw UsageError("--output: " + arguments.output + " is no folder"); }
   dry::CardReading reading;
   try {
-    reading = dry::read_card(static_cast<int>(device));
+    reading = dry::read_card(static_cast<int>(device), [device] { return asserting_kernel(static_cast<int>(device)); });
   } catch (std::runtime_error const& error) { throw UsageError(std::string("profile-gpu: ") + error.what()); }
   for (auto const& remark : reading.remarks) { surroundings.log.warn(remark); }
   auto const& name = reading.profile.name;

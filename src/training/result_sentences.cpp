@@ -46,7 +46,10 @@ std::string summarise(FinderResult const& result, std::function<std::string(std:
 std::vector<std::string> warnings_of(SearchResult const& result) {
   std::vector<std::string> all;
   for (auto const size : result.spurious_failures) {
-    all.push_back("size " + std::to_string(size) + " failed once for memory and then passed twice");
+    all.push_back("size " + std::to_string(size) +
+                  " failed once for memory and then passed twice: the failure taught cuDNN smaller plans, or left "
+                  "another layout; "
+                  "a fresh process that begins with this size may fail");
   }
   return all;
 }

@@ -5,11 +5,11 @@
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
-#include <utility>
 
 namespace maxbatch::dry {
 namespace {
@@ -101,39 +101,29 @@ std::int64_t taken_by(Act act) {
   return before - free_bytes();
 }
 
-/// A handle of cuBLAS and one product: what the driver takes for both, and at the product the larger stacks of its kernels.
+/// What the driver takes for a handle of cuBLAS: the second one, since with the first comes what all libraries share.
 void watch_cublas(CardReading& reading) {
-  auto& profile = reading.profile;
-  cublasHandle_t handle = nullptr;
   auto* const create = MAXBATCH_LOADED(cublasCreate_v2);
-  auto status = CUBLAS_STATUS_NOT_INITIALIZED;
-  auto const handle_bytes = taken_by([&] { status = create == nullptr ? status : create(&handle); });
+  cublasHandle_t first = nullptr;
+  cublasHandle_t second = nullptr;
+  auto status = create == nullptr ? CUBLAS_STATUS_NOT_INITIALIZED : create(&first);
   if (status != CUBLAS_STATUS_SUCCESS) {
-    reading.remarks.push_back("cuBLAS does not start: what its handle takes and how local memory grows are the H200's");
+    reading.remarks.push_back("cuBLAS does not start: what its handle takes is the H200's");
     return;
   }
-  profile.cublas_handle_bytes = handle_bytes;
-  // Which kernel needs the larger stacks differs with shape and transposition: those of a training step, small to large.
-  constexpr int kLargest = 2048;
-  DeviceMemory const matrices(std::int64_t{3} * kLargest * kLargest * 4);
-  auto const grown_bytes = taken_by([&] {
-    float const one = 1;
-    float const zero = 0;
-    auto* const a = matrices.floats();
-    for (auto const size : {256, 1024, kLargest}) {
-      for (auto const& [left, right] : {std::pair(CUBLAS_OP_N, CUBLAS_OP_N), std::pair(CUBLAS_OP_T, CUBLAS_OP_N),
-                                        std::pair(CUBLAS_OP_N, CUBLAS_OP_T)}) {
-        auto const done = MAXBATCH_LOADED(cublasSgemm_v2)(handle, left, right, size, size, size, &one, a, size,
-                                                          a + size * size, size, &zero, a + 2 * size * size, size);
-        if (done != CUBLAS_STATUS_SUCCESS) { status = done; }
-      }
-    }
-    check(MAXBATCH_LOADED(cudaDeviceSynchronize)(), "a matrix product");
-  });
-  MAXBATCH_LOADED(cublasDestroy_v2)(handle);
-  if (status != CUBLAS_STATUS_SUCCESS) { throw std::runtime_error("cuBLAS does not multiply on this card"); }
-  // With the stacks come 2 MiB of the driver's own: memory/card.cpp.
-  profile.grown_local_memory_bytes = profile.local_memory_bytes + grown_bytes - 2 * kMib;
+  auto const bytes = taken_by([&] { status = create(&second); });
+  MAXBATCH_LOADED(cublasDestroy_v2)(first);
+  if (status != CUBLAS_STATUS_SUCCESS) { throw std::runtime_error("cuBLAS gives no second handle on this card"); }
+  MAXBATCH_LOADED(cublasDestroy_v2)(second);
+  reading.profile.cublas_handle_bytes = bytes;
+}
+
+/// How local memory grows at the first kernel whose stack nobody knows. Code has its slab by then.
+void watch_local_memory(CardReading& reading, AssertingKernel const& asserting_kernel) {
+  auto const launch = asserting_kernel();
+  constexpr std::int64_t kSlab = 2 * kMib;
+  auto const taken = taken_by([&] { launch(); }) - kSlab;
+  reading.profile.grown_local_memory_bytes = reading.profile.local_memory_bytes + std::max<std::int64_t>(0, taken);
 }
 
 /// The rules of placement that every dry card follows; a card that does otherwise is worth a remark.
@@ -154,7 +144,7 @@ void watch_placement(CardReading& reading) {
 
 }  // namespace
 
-CardReading read_card(int device) {
+CardReading read_card(int device, AssertingKernel const& asserting_kernel) {
   find_device(device);
   check(MAXBATCH_LOADED(cudaSetDevice)(device), "the card cannot be used");
   CardReading reading;
@@ -165,6 +155,7 @@ CardReading read_card(int device) {
   // What of that is local memory cannot be asked, so it is scaled from the H200's; only its growth is measured.
   profile.local_memory_bytes = scaled_local_memory_bytes(profile);
   watch_placement(reading);
+  watch_local_memory(reading, asserting_kernel);
   watch_cublas(reading);
   if (profile.context_bytes > 4096 * kMib) {
     reading.remarks.push_back("the context seems to take " + std::to_string(profile.context_bytes / kMib) +

@@ -3,6 +3,7 @@
 #include "dry_cuda/card_profile.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,11 +17,15 @@ struct CardReading {
   std::vector<std::string> remarks;
 };
 
-/// Makes the context of the device, reads its properties and watches the free memory fall through a cuBLAS handle, a matrix
-/// product and a few allocations. Nobody else should use the card meanwhile: what others hold counts as the context's.
-/// Must be the first use of the device in the process.  Leaves the context and nothing else.
-/// Throws: std::runtime_error, one sentence, where there is no CUDA, no driver, or no such device.
-CardReading read_card(int device);
+/// Prepares, on the device that is read, the first kernel of the process that has others beside it which assert: returns what
+/// launches it and waits for it. Only LibTorch has such kernels, and nothing here knows it.
+using AssertingKernel = std::function<std::function<void()>()>;
+
+/// Makes the context of the device, reads its properties and watches the free memory fall through an asserting kernel, a handle
+/// of cuBLAS and a few allocations. Nobody else should use the card meanwhile: what others hold counts as the context's.
+/// Must be the first use of the device in the process.  Leaves the context, and what the kernel leaves.
+/// Throws: std::runtime_error, one sentence, where there is no CUDA, no driver, or no such device; what the kernel throws.
+CardReading read_card(int device, AssertingKernel const& asserting_kernel);
 
 /// The whole profile as a file holds it, which says where each figure is from.
 std::string card_reading_text(CardReading const& reading);

@@ -15,6 +15,9 @@
 namespace maxbatch::test {
 namespace {
 
+using ::testing::HasSubstr;
+using ::testing::Not;
+
 Said dry_run(std::string const& arguments) { return run_maxbatch("dry-run " + arguments); }
 
 nlohmann::json run_with_report(std::string const& options, std::string const& program, Said& said) {
@@ -49,6 +52,18 @@ TEST(DryRun, AProgramThatDiesOutOfMemoryIsReportedAllTheSame) {
   EXPECT_GE(device.at("refusals").get<int>(), 1);
   EXPECT_LE(device.at("peak_segment_bytes").get<std::int64_t>(), 40 << 20);
   EXPECT_EQ(device.at("last_refused").at("requested_bytes"), 32 << 20) << "cuBLAS's workspace";
+}
+
+// The figures come back that the dry card was made of, so what profile-gpu watches is what a dry card does.
+TEST(DryRun, ProfileGpuReadsADryCardAsItIsInTheCatalogue) {
+  Folder const folder;
+  auto const said = dry_run("--card h200 -- " MAXBATCH_PROGRAM " profile-gpu --jobs 1 --output " + folder.path());
+  ASSERT_EQ(said.exit_code, 0) << said.text;
+  auto const profile = read_file(folder.file("nvidia-h200.card.txt"));
+  EXPECT_THAT(profile, HasSubstr("\nlocal_memory_bytes = 434110464\n"));
+  EXPECT_THAT(profile, HasSubstr("\ngrown_local_memory_bytes = 528482304\n"));
+  EXPECT_THAT(profile, HasSubstr("\ncublas_handle_bytes = 67108864\n"));
+  EXPECT_THAT(profile, Not(HasSubstr("Remark")));
 }
 
 TEST(DryRun, PassesTheExitCodeOnAndSaysWhereThereWasNoCard) {
