@@ -9,12 +9,23 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 namespace maxbatch::models {
 namespace {
 
 constexpr std::int64_t kSmallestSide = 32;  // of an image: a pixel of the coarsest map that has a stage of its own
+// So small that weights stay what they are: random ones that learn from random images are no numbers after three steps.
+constexpr double kLearningRate = 1e-7;
+
+/// Branches that add little. Frozen norms of a model without trained weights normalise nothing, so that features would double
+/// from block to block: fp16 has no numbers for the gradients then.
+void quieten_frozen_branches(torch::nn::Module& network) {
+  for (auto& item : network.named_buffers()) {
+    if (item.key().find("bn3.weight") != std::string::npos) { item.value().fill_(0.25); }
+  }
+}
 
 /// Images of this size, not resized.
 template <typename Model>
@@ -29,8 +40,10 @@ PreparedStep make_detector(std::string const& name, Options options, DetectionIm
   check_detection_images(images);
   images.size = recipe.image_size.value_or(images.size);
   auto const network = std::make_shared<Model>(options, device);
+  quieten_frozen_branches(*network);
   Learner learner;
   learner.module = network;
+  learner.learning_rate = kLearningRate;
   learner.draw = [name, network, images, classes = options.classes](Trial const& trial) {
     auto of_trial = images;
     of_trial.size = trial.image_size().value_or(images.size);

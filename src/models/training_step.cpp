@@ -109,10 +109,11 @@ class TrainingStep {
 
 }  // namespace
 
-std::shared_ptr<torch::optim::Optimizer> make_optimizer(OptimizerKind kind, std::vector<at::Tensor> parameters) {
+std::shared_ptr<torch::optim::Optimizer> make_optimizer(OptimizerKind kind, std::vector<at::Tensor> parameters,
+                                                        std::optional<double> learning_rate) {
   // With momentum, as everyone trains: without it SGD keeps no state, and memory differs.
-  auto const sgd = torch::optim::SGDOptions(1e-2).momentum(0.9);
-  auto const adamw = torch::optim::AdamWOptions(1e-3);
+  auto const sgd = torch::optim::SGDOptions(learning_rate.value_or(1e-2)).momentum(0.9);
+  auto const adamw = torch::optim::AdamWOptions(learning_rate.value_or(1e-3));
   switch (kind) {
     case OptimizerKind::adamw: break;
     case OptimizerKind::adamw_foreach: return std::make_shared<ForeachAdamW>(std::move(parameters), adamw);
@@ -126,7 +127,7 @@ std::shared_ptr<torch::optim::Optimizer> make_optimizer(OptimizerKind kind, std:
 
 PreparedStep prepare_training_step(Learner learner, Recipe const& recipe) {
   if (recipe.channels_last) { lay_out_channels_last(*learner.module); }
-  auto const optimizer = make_optimizer(recipe.optimizer, learner.module->parameters());
+  auto const optimizer = make_optimizer(recipe.optimizer, learner.module->parameters(), learner.learning_rate);
   PreparedStep prepared;
   prepared.state.preserve(learner.module);
   prepared.state.preserve(optimizer);

@@ -6,12 +6,15 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace maxbatch::models {
 
-/// The optimizer that a recipe names, over these parameters: SGD with momentum 0.9, AdamW with LibTorch's defaults.
-std::shared_ptr<torch::optim::Optimizer> make_optimizer(OptimizerKind kind, std::vector<at::Tensor> parameters);
+/// The optimizer that a recipe names, over these parameters: SGD with momentum 0.9 and a learning rate of 0.01, AdamW with
+/// LibTorch's defaults; or with this learning rate.
+std::shared_ptr<torch::optim::Optimizer> make_optimizer(OptimizerKind kind, std::vector<at::Tensor> parameters,
+                                                        std::optional<double> learning_rate = std::nullopt);
 
 /// What a model has to say for itself; everything else about training one is the same for all.
 struct Learner {
@@ -22,6 +25,7 @@ struct Learner {
   /// In place of those three, where a batch is no tensor: draws one, and gives what runs the model on it. In evaluation the
   /// result is not used.
   std::function<std::function<at::Tensor()>(Trial const&)> draw;
+  std::optional<double> learning_rate;  ///< none: make_optimizer's
 };
 
 /// A step that trains, or evaluates, as the trial's mode says.

@@ -7,6 +7,7 @@
 #include "support/frozen_norm_cases.hpp"
 #include <maxbatch/models/detection_operators.hpp>
 #include <maxbatch/models/faster_rcnn.hpp>
+#include <maxbatch/models/registry.hpp>
 #include <maxbatch/models/retinanet.hpp>
 
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -252,6 +253,41 @@ class NoWaiting {
   NoWaiting(NoWaiting const&) = delete;
   NoWaiting& operator=(NoWaiting const&) = delete;
 };
+
+/// Counts nothing.
+class Window : public TrialWindow {
+ public:
+  Phase enter_phase(Phase phase) noexcept override {
+    optimizer_steps += phase == Phase::optimizer ? 1 : 0;
+    return Phase::other;
+  }
+  TrialEvidence evidence() const override { return {}; }
+  void disarm() noexcept override {}
+  Bytes still_allocated() const noexcept override { return {}; }
+
+  int optimizer_steps = 0;
+};
+
+// A step whose gradients are no numbers with any scale throws.
+TEST_F(OnACard, FactoriesTrainInFp16) {
+  auto const registry = models::ModelRegistry::built_in();
+  for (auto const* const name : {"faster_rcnn", "retinanet", "faster_rcnn_from_scratch"}) {
+    SCOPED_TRACE(name);
+    Recipe recipe;
+    recipe.optimizer = OptimizerKind::sgd_fused;
+    recipe.precision = Precision::fp16;
+    auto const prepared = registry.at(name).make(at::Device(at::kCUDA, 0), recipe);
+    Window window;
+    Trial::Setting setting;
+    setting.batch_size = 2;
+    setting.device = at::Device(at::kCUDA, 0);
+    Trial trial(setting, window);
+    constexpr int kSteps = 20;
+    for (int step = 0; step < kSteps; ++step) { ASSERT_NO_THROW(prepared.step(trial)) << step; }
+    EXPECT_GE(window.optimizer_steps, kSteps);
+    EXPECT_LT(window.optimizer_steps, 2 * kSteps) << "steps that were skipped";
+  }
+}
 
 TEST_F(OnAnyCard, NothingInATrainingStepWaitsForTheDevice) {
   at::Device const device(at::kCUDA, 0);

@@ -250,6 +250,34 @@ TEST(DetectorFactories, TrainAndDetectInTheirPhases) {
   }
 }
 
+/// Backward passes throw where a gradient is no number.
+class RefuseNanGuard {
+ public:
+  RefuseNanGuard() { torch::autograd::AnomalyMode::set_enabled(true, /*check_nan=*/true); }
+  ~RefuseNanGuard() { torch::autograd::AnomalyMode::set_enabled(false); }
+  RefuseNanGuard(RefuseNanGuard const&) = delete;
+  RefuseNanGuard& operator=(RefuseNanGuard const&) = delete;
+};
+
+TEST(DetectorFactories, TrainStepAfterStepInNumbers) {
+  torch::set_num_threads(1);
+  RefuseNanGuard const refuse_nan;
+  auto const registry = models::ModelRegistry::built_in();
+  for (auto const* const name : {"faster_rcnn", "retinanet"}) {
+    SCOPED_TRACE(name);
+    torch::manual_seed(4);
+    Recipe recipe;
+    recipe.optimizer = OptimizerKind::sgd_fused;
+    recipe.image_size = ImageSize{64, 96};
+    auto const prepared = registry.at(name).make(torch::kCPU, recipe);
+    PhaseRecorder window;
+    Trial::Setting setting;
+    setting.batch_size = 1;
+    Trial trial(setting, window);
+    for (int step = 0; step < 4; ++step) { ASSERT_NO_THROW(prepared.step(trial)) << step; }
+  }
+}
+
 TEST(SampleBalanced, TakesAsManyOfEachAsItMay) {
   torch::manual_seed(3);
   // 3 positives and many negatives; many positives and 5 negatives; too few of both.
