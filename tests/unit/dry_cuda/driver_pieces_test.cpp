@@ -1,8 +1,14 @@
-// What an H200's driver took for itself in the first step of training programs, as it was traced.
+// What an H200's driver took for itself in 19 training programs, as it was traced (tests/device/driver_pieces).
 #include "dry_cuda/memory/driver_pieces.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
 
 namespace maxbatch::dry {
 
@@ -69,6 +75,60 @@ TEST(DriverPieces, ADetectorsCountsAreReadThroughPinnedMemoryAheadOfCudnn) {
   EXPECT_THAT(driver.pinned_memory_taken(4), ElementsAre(kPinned));
   EXPECT_THAT(driver.pinned_memory_taken(4096), IsEmpty());
   EXPECT_THAT(driver.cudnn_handle_created(), ElementsAre(kOfLibraries, kStream, kStream, kStream, kStream));
+}
+
+/// A cause and what the driver took for it, but for code, whose size nobody knows here.
+struct Traced {
+  std::string cause;
+  DriverPieces::Pieces pieces;
+  int code = 0;
+};
+
+std::vector<Traced> read_trace(std::filesystem::path const& path) {
+  std::vector<Traced> all;
+  std::ifstream lines(path);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string word;
+    std::int64_t bytes = 0;
+    words >> word >> bytes;
+    if (word == "code") {
+      ++all.back().code;
+    } else if (word == "grow") {
+      all.back().pieces.push_back(kGrown);
+    } else if (word == "device" || word == "host") {
+      all.back().pieces.push_back({word == "host" ? DriverPieces::Kind::host : DriverPieces::Kind::device, bytes});
+    } else {
+      all.push_back({line, {}, 0});
+    }
+  }
+  return all;
+}
+
+DriverPieces::Pieces modelled(DriverPieces& driver, std::string const& cause) {
+  if (cause == "cublas") { return driver.cublas_handle_created(64 * kMib); }
+  if (cause == "cudnn") { return driver.cudnn_handle_created(); }
+  if (cause == "pinned") { return driver.pinned_memory_taken(1); }
+  return driver.kernel_loaded({cause.at(7) == '1', cause.at(9) == '1'});
+}
+
+TEST(DriverPieces, AreThoseOfEveryTracedProgram) {
+  int programs = 0;
+  for (auto const& file : std::filesystem::directory_iterator(MAXBATCH_TEST_DATA_DIR "/driver_pieces")) {
+    SCOPED_TRACE(file.path().filename().string());
+    ++programs;
+    DriverPieces driver;
+    auto const traced = read_trace(file.path());
+    ASSERT_GT(traced.size(), 10U);
+    EXPECT_EQ(traced.front().code, 1) << "the first kernel gets the first slab";
+    for (std::size_t i = 0; i < traced.size(); ++i) {
+      auto const& [cause, pieces, code] = traced[i];
+      auto expected = modelled(driver, cause);
+      if (cause.front() == 'k' && !expected.empty() && expected.front() == kCode) { expected.erase(expected.begin()); }
+      EXPECT_EQ(expected, pieces) << "line " << i << ": " << cause;
+    }
+  }
+  EXPECT_EQ(programs, 19);
 }
 
 TEST(DriverPieces, CodeIsLoadedOnce) {
