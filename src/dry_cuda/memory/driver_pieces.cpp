@@ -9,13 +9,17 @@ constexpr std::int64_t kSlab = 2 * kMib;
 
 // Note [Code on the card]
 // Code is loaded function by function when it is first launched, into slabs of 2 MiB: the first one at the first kernel,
-// exactly. When the next is full hangs on the machine code's sizes, which only LibTorch's wheel tells: the first 39 to 120
-// kernels of a program average 14 to 16 KiB. Of the libraries' kernels not even the names are known here, so theirs are the
+// exactly. When the next is full hangs on the machine code's sizes, which only LibTorch's wheel tells: the kernels that 19
+// programs launched average 14 to 16 KiB. Of the libraries' kernels not even the names are known here, so theirs are the
 // sizes at which the second and third slab come when they came on the H200: within a few kernels, not exactly.
 constexpr std::int64_t kKernelCode = 15 * kKib;
-constexpr std::int64_t kProductCode = 400 * kKib;
-constexpr std::int64_t kFirstConvolutionCode = 1150 * kKib;
-constexpr std::int64_t kConvolutionCode = 60 * kKib;
+constexpr std::int64_t kProductCode = 420 * kKib;
+constexpr std::int64_t kLtProductCode = 1000 * kKib;
+constexpr std::int64_t kBatchNormCode = 300 * kKib;
+/// By how many there were before: later ones share kernels with earlier ones.
+constexpr std::int64_t convolution_code(std::size_t before) {
+  return before == 0 ? 1000 * kKib : before <= 3 ? 200 * kKib : 30 * kKib;
+}
 
 constexpr std::int64_t kTrapMessages = 8 * kMib + 260 * kKib;  // what is printed on the card, on its way to the host
 constexpr int kCudnnStreams = 4;
@@ -67,11 +71,12 @@ DriverPieces::Pieces DriverPieces::kernel_loaded(KernelCode code) {
 DriverPieces::Pieces DriverPieces::library_kernel_loaded(LibraryCode code) {
   Pieces pieces;
   if (!library_kernels_.emplace(code.function, code.variant).second) { return pieces; }
-  if (code.function.substr(0, 5) != "cudnn") {
-    take_code(pieces, kProductCode);
+  if (code.function == "cudnnBackendExecute") {
+    take_code(pieces, convolution_code(convolutions_++));
+  } else if (code.function == "cublasLtMatmul") {
+    take_code(pieces, kLtProductCode);
   } else {
-    take_code(pieces, cudnn_runs_ ? kConvolutionCode : kFirstConvolutionCode);
-    cudnn_runs_ = true;
+    take_code(pieces, code.function.substr(0, 5) == "cudnn" ? kBatchNormCode : kProductCode);
   }
   return pieces;
 }

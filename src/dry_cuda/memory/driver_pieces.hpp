@@ -59,7 +59,7 @@ class DriverPieces {
   bool local_memory_grown_ = false;
   bool traps_prepared_ = false;
   bool a_library_started_ = false;
-  bool cudnn_runs_ = false;
+  std::size_t convolutions_ = 0;
   std::int64_t free_pinned_ = 0;
   std::set<std::pair<std::string_view, std::uint64_t>> library_kernels_;  // functions' names are constants
 };
