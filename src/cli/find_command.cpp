@@ -2,6 +2,7 @@
 #include "command.hpp"
 #include "device_selection.hpp"
 #include "easy_inputs.hpp"
+#include "fresh_answer.hpp"
 #include "run_search.hpp"
 #include "script_arguments.hpp"
 #include "stop_signal.hpp"
@@ -152,6 +153,7 @@ ExitCode find(FindArguments const& arguments, Surroundings const& surroundings) 
   check_together(arguments.search);
   check_record(arguments);
   auto result = run_search(model, arguments.search, arguments.budget, "", surroundings);
+  result = fresh_answer(model, arguments.search, arguments.budget, std::move(result), surroundings);
   result.easy_inputs = run_easy_inputs(model, result, arguments.search, arguments.budget, surroundings);
   auto const subject = subject_for(model, arguments.search);
   surroundings.out << (arguments.search.format == OutputFormat::json ? to_json(result, subject) + '\n'
@@ -228,7 +230,7 @@ void add_find_command(CLI::App& app, Command& chosen) {
     for (auto const* const option : command->get_options()) {
       auto const name = option->get_name();
       auto const is_of_models = option->get_group() == kRecipeGroup || name == "--record" || name == "--rehearse" ||
-                                name == "--fresh-processes";
+                                name == "--fresh-processes" || name == "--no-fresh-processes";
       if (is_of_models && option->count() > 0) { arguments->meaningless.push_back(name); }
     }
     chosen = [arguments](Surroundings const& surroundings) { return find(*arguments, surroundings); };

@@ -51,7 +51,8 @@ FinderResult search_here(ModelFactory const& model, SearchArguments const& argum
 }
 
 FinderResult search_in_children(ModelFactory const& model, SearchArguments const& arguments,
-                                FinderOptions const& options, std::optional<Bytes> budget, SearchObserver& progress) {
+                                FinderOptions const& options, std::optional<Bytes> budget, SearchObserver& progress,
+                                PeakPredictor* predictor) {
   ChildProcessOptions children;
   auto const choice = read_device(arguments.device);
   if (choice.kind == DeviceChoice::Kind::dry_card) {
@@ -61,20 +62,20 @@ FinderResult search_in_children(ModelFactory const& model, SearchArguments const
   }
   children.fresh_process_per_trial = arguments.fresh_processes;
   children.trial_timeout = arguments.trial_timeout;
-  return ChildProcessRunner(children).find(model.name, recipe_for(arguments), options, budget, &progress);
+  return ChildProcessRunner(children).find(model.name, recipe_for(arguments), options, budget, &progress, predictor);
 }
 
 }  // namespace
 
 FinderResult run_search(ModelFactory const& model, SearchArguments const& arguments, std::optional<Bytes> budget,
-                        std::string const& title, Surroundings const& surroundings) {
+                        std::string const& title, Surroundings const& surroundings, PeakPredictor* predictor) {
   auto options = arguments.finder;
   options.search.divisor_of = arguments.effective_batch;
   StopSignal const stop_signal;
   ProgressReporter progress(surroundings.status, title);
   auto const in_children = read_device(arguments.device).kind == DeviceChoice::Kind::dry_card ||
                            arguments.fresh_processes || arguments.trial_timeout;
-  auto result = in_children ? search_in_children(model, arguments, options, budget, progress)
+  auto result = in_children ? search_in_children(model, arguments, options, budget, progress, predictor)
                             : search_here(model, arguments, options, budget, progress, surroundings);
   log_trials(result, surroundings.log);
   return result;

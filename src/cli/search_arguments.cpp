@@ -124,10 +124,12 @@ void add_effort_options(CLI::App& command, SearchArguments& arguments) {
           "of a program, or on a card of this machine without a rehearsal: record two small sizes and begin where "
           "their replay puts the boundary; default yes")
       ->group(group);
-  command
-      .add_flag("--fresh-processes", arguments.fresh_processes,
-                "each trial in a process of its own, which knows nothing of those before")
-      ->group(group);
+  auto* const fresh = command.add_flag("--fresh-processes", arguments.fresh_processes,
+                                       "each trial in a process of its own, which knows nothing of those before; "
+                                       "default: find asks so again where cuDNN "
+                                       "had to take smaller plans, which a process remembers");
+  fresh->group(group);
+  command.add_flag("--no-fresh-processes", arguments.never_fresh, "not even then")->group(group)->excludes(fresh);
   add_value(
       command, "--trial-timeout", "S",
       [&](std::string const& text) {

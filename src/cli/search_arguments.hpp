@@ -22,6 +22,7 @@ struct SearchArguments {
   std::string device = "cpu";
   bool rehearse = true;          ///< on the dry twin of a card of this machine, before the search
   bool fresh_processes = false;  ///< each trial in a process of its own
+  bool never_fresh = false;      ///< not even where history may have decided the answer
   std::optional<std::chrono::duration<double>> trial_timeout;  ///< trials in child processes, which are ended then
   Recipe recipe;
   bool accumulation_was_given = false;

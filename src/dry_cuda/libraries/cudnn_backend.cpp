@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -155,6 +156,16 @@ ScratchAnswer workspace_of(cudnnBackendDescriptor_t plan, std::int64_t planned_b
   return planned_workspace(convolution->questions, planned_bytes);
 }
 
+/// A number for the kernel that a plan runs: the same for the same convolution at any batch size.
+std::uint64_t kernel_of(cudnnBackendDescriptor_t plan) {
+  auto const convolution = planning().convolution_of(plan);
+  if (!convolution || convolution->questions.empty()) return 0;
+  auto question = convolution->questions.front();  // "forward 16,128,32,32 ..."
+  auto const batch = std::min(question.find(' '), question.size());
+  question.erase(batch, std::min(question.find(','), question.size()) - batch);
+  return std::hash<std::string>()(question) + static_cast<std::uint64_t>(convolution->rank);
+}
+
 }  // namespace
 }  // namespace maxbatch::dry
 
@@ -228,7 +239,7 @@ MAXBATCH_DRY_ENTRY cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t d
 
 MAXBATCH_DRY_ENTRY cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan,
                                                      cudnnBackendDescriptor_t pack) {
-  note_large_kernel({"cudnnBackendExecute", reinterpret_cast<std::uintptr_t>(plan)});  // a plan for each convolution
+  note_large_kernel({"cudnnBackendExecute", kernel_of(plan)});
   workspaces().executed(plan, pack);
   return CUDNN_STATUS_SUCCESS;
 }
