@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """How far a workspace may be off that no table has: the bounds of convolution_uncertainty.cpp, measured on a card's table.
 
-  uncertainty.py TABLE --draw 600 > questions.txt                   so many convolutions of each group, each at one batch size
+  uncertainty.py TABLE --draw 600 > questions.txt       of each group so many convolutions, each at one batch size that the table has,
+                                                        and so many at one between powers of two
   maxbatch dry-run --card-profile CARD -- maxbatch profile-gpu --questions questions.txt --output FOLDER
-                                                                    no card: CARD is the table's card under another name, so
-                                                                    that nothing is known of it and all is planned
+                                                        needs no card: CARD is the table's card under another name, so that nothing
+                                                        is known of it and all is planned
   uncertainty.py TABLE --planned FOLDER/NAME.convolutions.txt       the bounds
 
-A difference is the card's workspace less the answer, in units of the bytes of the convolution's three tensors. Told are its 2.5th and
-97.5th percentile, for what cuDNN plans without a driver, and for what the rule of neighbours.py says between the powers of two, for
-each group of direction and arithmetic; how many of 100 answers are right to the allocator's block, too small, and too large; and how
-many lie within the bounds that the other half of the convolutions give. A convolution counts once, at however many batch sizes it was asked.
+A difference is the card's workspace less the answer, in units of the bytes of the convolution's three tensors. Told are its first and
+99th percentile, for what cuDNN plans without a driver, and for what the rule of neighbours.py says between the powers of two, where
+the plan says the same and where not, for each group of direction and arithmetic; how many of 100 answers are right to the allocator's
+block, too small, and too large; and how many lie within the bounds that the other half of the convolutions give. A convolution counts
+once, at however many batch sizes it was asked.
 """
 
 import argparse
@@ -22,7 +24,7 @@ import random
 import more_batch_sizes
 import neighbours
 
-LOW, HIGH = 0.025, 0.975
+LOW, HIGH = 0.01, 0.99
 
 
 def numbers(text: str) -> list:
@@ -52,16 +54,24 @@ def by_convolution(table: pathlib.Path) -> dict:
     return answers
 
 
+def between_powers_of_two(answers: dict) -> list:
+    """Batch sizes that the rule answers from the powers of two among the others."""
+    known = sorted(batch for batch in answers if batch & (batch - 1) == 0)
+    return [batch for batch in sorted(answers) if batch not in known and len(known) > 1 and known[0] < batch <= 2 * known[-1]]
+
+
 def draw(table: dict, count: int) -> list:
-    chance, groups = random.Random(2026), collections.defaultdict(list)
-    for convolution in sorted(table):
-        groups[group_of(convolution)].append(convolution)
-    questions = []
-    for _, convolutions in sorted(groups.items()):
-        for direction, shape, *others in chance.sample(convolutions, min(count, len(convolutions))):
-            batch = chance.choice(sorted(table[direction, shape, *others]))
-            questions.append(" ".join((direction, f"{batch},{shape}", *others)))
-    return questions
+    chance, questions = random.Random(2026), set()
+    for sizes_of in (sorted, between_powers_of_two):
+        groups = collections.defaultdict(list)
+        for convolution in sorted(table):
+            if sizes_of(table[convolution]):
+                groups[group_of(convolution)].append(convolution)
+        for _, convolutions in sorted(groups.items()):
+            for direction, shape, *others in chance.sample(convolutions, min(count, len(convolutions))):
+                batch = chance.choice(sizes_of(table[direction, shape, *others]))
+                questions.add(" ".join((direction, f"{batch},{shape}", *others)))
+    return sorted(questions)
 
 
 def of_plans(table: dict, planned: dict):
@@ -75,14 +85,16 @@ def of_plans(table: dict, planned: dict):
 def of_neighbours(table: dict):
     for convolution, answers in table.items():
         known = sorted(batch for batch in answers if batch & (batch - 1) == 0)
-        for batch, said in answers.items():
-            if batch in known or len(known) < 2 or batch < known[0] or batch > 2 * known[-1]:
-                continue
+        for batch in between_powers_of_two(answers):
             above = next((i for i, size in enumerate(known) if size > batch), len(known) - 1)
             low, high = ((size, answers[size]) for size in known[above - 1 : above + 1])
             rule = neighbours.between(batch, low, high, convolution[0] == "backward_filter" or convolution[-1] == "tf32")
             if rule is not None:
-                yield convolution, batch, said, rule
+                yield convolution, batch, answers[batch], rule
+
+
+def blocks(count: int) -> int:
+    return -(-count // neighbours.BLOCK)
 
 
 def percentile(weighted: list, share: float) -> float:
@@ -103,13 +115,13 @@ def bounds_of(differences: list) -> tuple:
 def tell(title: str, answers):
     groups = collections.defaultdict(lambda: collections.defaultdict(list))
     for convolution, batch, said, answer in answers:
-        blocks = -(-said // neighbours.BLOCK) - -(-answer // neighbours.BLOCK)
-        groups[group_of(convolution)][convolution].append(((said - answer) / tensor_bytes(convolution, batch), blocks))
+        difference = (said - answer) / tensor_bytes(convolution, batch)
+        groups[group_of(convolution)][convolution].append((difference, blocks(said) - blocks(answer)))
     print(title)
     for group, convolutions in sorted(groups.items()):
-        weighted = [(convolution, difference, 1 / len(all_of_it), blocks)
-                    for convolution, all_of_it in sorted(convolutions.items()) for difference, blocks in all_of_it]
-        share = lambda matches: 100 * sum(w for _, _, w, blocks in weighted if matches(blocks)) / len(convolutions)
+        weighted = [(convolution, difference, 1 / len(all_of_it), more)
+                    for convolution, all_of_it in sorted(convolutions.items()) for difference, more in all_of_it]
+        share = lambda matches: 100 * sum(w for _, _, w, more in weighted if matches(more)) / len(convolutions)
         low, high = bounds_of([(difference, weight) for _, difference, weight, _ in weighted])
         half = set(sorted(convolutions)[::2])
         inside = 0.0
@@ -130,9 +142,16 @@ def main():
     if arguments.draw:
         print("\n".join(draw(table, arguments.draw)))
         return
-    if arguments.planned:
-        tell("planned without a driver", of_plans(table, by_convolution(arguments.planned)))
-    tell("from the batch sizes next to it", of_neighbours(table))
+    if not arguments.planned:
+        tell("from the batch sizes next to it", of_neighbours(table))
+        return
+    planned = by_convolution(arguments.planned)
+    tell("planned without a driver", of_plans(table, planned))
+    both = [(*answer, planned[convolution][batch]) for answer in of_neighbours(table)
+            for convolution, batch in [answer[:2]] if batch in planned.get(convolution, {})]
+    same = lambda answer: blocks(answer[3]) == blocks(answer[4])
+    tell("from the batch sizes next to it, and planned, too", (answer[:4] for answer in both if same(answer)))
+    tell("from the batch sizes next to it, and planned otherwise", (answer[:4] for answer in both if not same(answer)))
 
 
 if __name__ == "__main__":
