@@ -12,26 +12,40 @@
 namespace maxbatch::dry {
 namespace {
 
-/// Note [Batch sizes that nobody asked about]
-/// Two batch sizes that a table has, next to the one that is asked about, tell the workspace if both say the same. Otherwise, if
-/// both are small, they come from two kernels with a fixed need: the larger size's. Large ones are copies and tiles of the tensors,
-/// and grow with the batch: the straight line. Filters' gradients are summed in as many parts as fill the card, too, and kernels
-/// for TF32 are of more kinds, so for those only if the line gives whole bytes, which two different kinds seldom do. Where one of the two needs nothing, they are of different
-/// kinds, and nothing is said. measured/neighbours.py counts how often this is right.
-std::optional<std::int64_t> between(std::int64_t at, std::pair<std::int64_t, std::int64_t> low,
-                                    std::pair<std::int64_t, std::int64_t> high, bool whole_bytes_only) {
-  constexpr std::int64_t kSmall = 4096;
-  if (low.second == high.second) return low.second;
-  if (std::max(low.second, high.second) < kSmall) return high.second;
-  if (low.second == 0 || high.second == 0) return std::nullopt;
-  auto const rise = (high.second - low.second) * (at - low.first);
-  if (whole_bytes_only && rise % (high.first - low.first) != 0) return std::nullopt;
-  auto const bytes = low.second + rise / (high.first - low.first);
-  return bytes >= 0 ? std::make_optional(bytes) : std::nullopt;
+using Point = std::pair<std::int64_t, std::int64_t>;  // a batch size, and the workspace there
+
+/// What the straight line through two points says.
+std::int64_t on_line(std::int64_t at, Point low, Point high) {
+  return low.second + (high.second - low.second) * (at - low.first) / (high.first - low.first);
 }
 
-bool needs_whole_bytes(std::string const& convolution) {
-  return convolution.rfind("backward_filter", 0) == 0 || convolution.find(" tf32") != std::string::npos;
+/// To the block of LibTorch's allocator.
+bool is_on_line(Point point, Point low, Point high) {
+  constexpr std::int64_t kBlock = 512;
+  auto const blocks = [](std::int64_t bytes) { return (bytes + kBlock - 1) / kBlock; };
+  return blocks(on_line(point.first, low, high)) == blocks(point.second);
+}
+
+/// Note [Batch sizes that nobody asked about]
+/// Two batch sizes that a table has, next to the one that is asked about, tell the workspace if both say the same. Otherwise, if
+/// both are small, they come from two kernels with a fixed need: the larger size's; not of filters' gradients, which are summed in as
+/// many parts as fill the card. Large ones are copies and tiles of the tensors, and grow with the batch: the straight line, if one of
+/// the batch sizes beside those two lies on it, too, so that all are of one kind. Without TF32 in float there are few kinds, and the
+/// line stands without a third. Where one of the two needs nothing, they are of different kinds, and nothing is said.
+/// measured/neighbours.py counts how often this is right.
+std::optional<std::int64_t> between(std::int64_t at, Point low, Point high, std::vector<Point> const& beside,
+                                    std::string const& convolution) {
+  constexpr std::int64_t kSmall = 4096;
+  if (low.second == high.second) return low.second;
+  if (std::max(low.second, high.second) < kSmall && convolution.rfind("backward_filter", 0) != 0) return high.second;
+  if (low.second == 0 || high.second == 0) return std::nullopt;
+  bool const has_many_kinds = convolution.find(" fp32") == std::string::npos;
+  if (has_many_kinds && !beside.empty() &&
+      std::none_of(beside.begin(), beside.end(), [&](Point point) { return is_on_line(point, low, high); })) {
+    return std::nullopt;
+  }
+  auto const bytes = on_line(at, low, high);
+  return bytes >= 0 ? std::make_optional(bytes) : std::nullopt;
 }
 
 /// The line of sorted ones that begins with `convolution`, or nothing. A header's, which begin with #, come before all others.
@@ -94,8 +108,11 @@ std::optional<std::int64_t> ConvolutionTable::find_near(std::string const& quest
   if (high == batches.begin() || parts->batch > kFar * batches.rbegin()->first) return std::nullopt;
   if (high == batches.end()) --high;
   auto const low = std::prev(high);
-  return between(parts->batch, {low->first, low->second.front()}, {high->first, high->second.front()},
-                 needs_whole_bytes(parts->convolution));
+  auto const point = [](auto place) { return Point{place->first, place->second.front()}; };
+  std::vector<Point> beside;
+  if (low != batches.begin()) beside.push_back(point(std::prev(low)));
+  if (std::next(high) != batches.end()) beside.push_back(point(std::next(high)));
+  return between(parts->batch, point(low), point(high), beside, parts->convolution);
 }
 
 bool ConvolutionQuestionLog::write(std::string const& question) {

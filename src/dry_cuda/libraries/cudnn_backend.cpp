@@ -151,7 +151,9 @@ ScratchAnswer workspace_of(cudnnBackendDescriptor_t plan, std::int64_t planned_b
   if (recorded) return certain(MemorySource::table, *recorded);
   if (convolution->rank == 0) {
     for (auto const& question : convolution->questions) count_question(convolution_questions().write(question));
-    if (auto const near = near_bytes(convolution->questions)) return near_workspace(convolution->questions, *near);
+    if (auto const near = near_bytes(convolution->questions)) {
+      return near_workspace(convolution->questions, *near, planned_bytes);
+    }
   }
   return planned_workspace(convolution->questions, planned_bytes);
 }

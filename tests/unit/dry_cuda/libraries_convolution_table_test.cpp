@@ -81,30 +81,36 @@ TEST(ConvolutionTable, AnswersOtherBatchSizesFromThoseNextToThem) {
   EXPECT_EQ(table.find_near(at(16, "any")), std::nullopt);
   table.add(at(16, "any") + " 16000 7\n");
   EXPECT_EQ(table.find_near(at(20, "any")), std::nullopt);
-  table.add(at(32, "any") + " 32000\n" + at(64, "any") + " 32000\n");
+  table.add(at(32, "any") + " 32000\n");
   EXPECT_EQ(table.find_near(at(20, "any")), 20000);
-  EXPECT_EQ(table.find_near(at(48, "any")), 32000);
-  EXPECT_EQ(table.find_near(at(96, "any")), 32000);
+  table.add(at(64, "any") + " 64000\n" + at(128, "any") + " 64000\n");
+  EXPECT_EQ(table.find_near(at(20, "any")), 20000) << "a third on the line";
+  EXPECT_EQ(table.find_near(at(48, "any")), 48000);
+  EXPECT_EQ(table.find_near(at(96, "any")), 64000) << "both say the same";
+  EXPECT_EQ(table.find_near(at(256, "any")), 64000);
   EXPECT_EQ(table.find_near(at(8, "any")), std::nullopt) << "below what is known";
-  EXPECT_EQ(table.find_near(at(200, "any")), std::nullopt);
+  EXPECT_EQ(table.find_near(at(257, "any")), std::nullopt) << "far above";
   EXPECT_EQ(table.find_near(at(20, "tf32")), std::nullopt);
+  table.add(at(1, "tf32") + " 10000\n" + at(4, "tf32") + " 20000\n" + at(8, "tf32") + " 0\n");
+  EXPECT_EQ(table.find_near(at(2, "tf32")), std::nullopt) << "no third on the line";
+  EXPECT_EQ(table.find_near(at(6, "tf32")), std::nullopt) << "nothing and something are different plans";
   table.add(at(16, "fp32") + " 0\n" + at(32, "fp32") + " 400\n" + at(64, "fp32") + " 64000\n");
   EXPECT_EQ(table.find_near(at(17, "fp32")), 400) << "small ones do not grow";
-  EXPECT_EQ(table.find_near(at(48, "fp32")), 32200);
-  table.add(at(1, "tf32") + " 10000\n" + at(4, "tf32") + " 20000\n" + at(8, "tf32") + " 0\n");
-  EXPECT_EQ(table.find_near(at(2, "tf32")), std::nullopt) << "no whole number of bytes";
-  table.add(at(128, "any") + " 40000\n" + at(131, "any") + " 50000\n");
-  EXPECT_EQ(table.find_near(at(129, "any")), 43333) << "rounded down";
-  EXPECT_EQ(table.find_near(at(6, "tf32")), std::nullopt) << "nothing and something are different plans";
+  EXPECT_EQ(table.find_near(at(48, "fp32")), 32200) << "no third on the line, and none needed";
+}
+
+TEST(ConvolutionTable, LinesOfFiltersGradientsAreRoundedDownAndNeverSmall) {
   auto filter = some_question();
   filter.direction = ConvolutionQuestion::Direction::backward_filter;
-  auto const filter_at = [&](std::int64_t batch) {
+  auto const at = [&](std::int64_t batch) {
     filter.input[0] = batch;
     return filter.text();
   };
-  table.add(filter_at(1) + " 10000\n" + filter_at(4) + " 20000\n" + filter_at(8) + " 40000\n");
-  EXPECT_EQ(table.find_near(filter_at(2)), std::nullopt) << "no whole number of bytes";
-  EXPECT_EQ(table.find_near(filter_at(6)), 30000);
+  ConvolutionTable table;
+  table.add(at(1) + " 40000\n" + at(4) + " 50000\n" + at(7) + " 60000\n");
+  EXPECT_EQ(table.find_near(at(2)), 43333);
+  table.add(at(16) + " 1000\n" + at(32) + " 2000\n" + at(64) + " 1000\n");
+  EXPECT_EQ(table.find_near(at(24)), std::nullopt);
 }
 
 TEST(ConvolutionTable, BelievesTheLaterLine) {

@@ -8,8 +8,8 @@
                                                         is known of it and all is planned
   uncertainty.py TABLE --planned FOLDER/NAME.convolutions.txt       the bounds
 
-A difference is the card's workspace less the answer, in units of the bytes of the convolution's three tensors. Told are its first and
-99th percentile, for what cuDNN plans without a driver, and for what the rule of neighbours.py says between the powers of two, where
+A difference is the card's workspace less the answer, in units of the bytes of the convolution's three tensors. Told are its 2.5th and
+97.5th percentile, for what cuDNN plans without a driver, and for what the rule of neighbours.py says between the powers of two, where
 the plan says the same and where not, for each group of direction and arithmetic; how many of 100 answers are right to the allocator's
 block, too small, and too large; and how many lie within the bounds that the other half of the convolutions give. A convolution counts
 once, at however many batch sizes it was asked.
@@ -24,7 +24,7 @@ import random
 import more_batch_sizes
 import neighbours
 
-LOW, HIGH = 0.01, 0.99
+LOW, HIGH = 0.025, 0.975
 
 
 def numbers(text: str) -> list:
@@ -54,15 +54,9 @@ def by_convolution(table: pathlib.Path) -> dict:
     return answers
 
 
-def between_powers_of_two(answers: dict) -> list:
-    """Batch sizes that the rule answers from the powers of two among the others."""
-    known = sorted(batch for batch in answers if batch & (batch - 1) == 0)
-    return [batch for batch in sorted(answers) if batch not in known and len(known) > 1 and known[0] < batch <= 2 * known[-1]]
-
-
 def draw(table: dict, count: int) -> list:
     chance, questions = random.Random(2026), set()
-    for sizes_of in (sorted, between_powers_of_two):
+    for sizes_of in (sorted, neighbours.between_powers_of_two):
         groups = collections.defaultdict(list)
         for convolution in sorted(table):
             if sizes_of(table[convolution]):
@@ -84,17 +78,11 @@ def of_plans(table: dict, planned: dict):
 
 def of_neighbours(table: dict):
     for convolution, answers in table.items():
-        known = sorted(batch for batch in answers if batch & (batch - 1) == 0)
-        for batch in between_powers_of_two(answers):
-            above = next((i for i, size in enumerate(known) if size > batch), len(known) - 1)
-            low, high = ((size, answers[size]) for size in known[above - 1 : above + 1])
-            rule = neighbours.between(batch, low, high, convolution[0] == "backward_filter" or convolution[-1] == "tf32")
-            if rule is not None:
-                yield convolution, batch, answers[batch], rule
-
-
-def blocks(count: int) -> int:
-    return -(-count // neighbours.BLOCK)
+        known = neighbours.powers_of_two(answers)
+        for batch in neighbours.between_powers_of_two(answers):
+            said = neighbours.rule(batch, known, convolution)
+            if said is not None:
+                yield convolution, batch, answers[batch], said
 
 
 def percentile(weighted: list, share: float) -> float:
@@ -116,7 +104,7 @@ def tell(title: str, answers):
     groups = collections.defaultdict(lambda: collections.defaultdict(list))
     for convolution, batch, said, answer in answers:
         difference = (said - answer) / tensor_bytes(convolution, batch)
-        groups[group_of(convolution)][convolution].append((difference, blocks(said) - blocks(answer)))
+        groups[group_of(convolution)][convolution].append((difference, neighbours.blocks(said) - neighbours.blocks(answer)))
     print(title)
     for group, convolutions in sorted(groups.items()):
         weighted = [(convolution, difference, 1 / len(all_of_it), more)
@@ -149,7 +137,7 @@ def main():
     tell("planned without a driver", of_plans(table, planned))
     both = [(*answer, planned[convolution][batch]) for answer in of_neighbours(table)
             for convolution, batch in [answer[:2]] if batch in planned.get(convolution, {})]
-    same = lambda answer: blocks(answer[3]) == blocks(answer[4])
+    same = lambda answer: neighbours.blocks(answer[3]) == neighbours.blocks(answer[4])
     tell("from the batch sizes next to it, and planned, too", (answer[:4] for answer in both if same(answer)))
     tell("from the batch sizes next to it, and planned otherwise", (answer[:4] for answer in both if not same(answer)))
 
