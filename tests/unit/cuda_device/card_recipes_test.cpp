@@ -321,6 +321,38 @@ TEST_F(RealCardRecipes, CheckpointsGiveTheSameBits) {
   for (std::size_t i = 0; i < usual.size(); ++i) { EXPECT_TRUE(torch::equal(usual[i], checkpointed[i])) << i; }
 }
 
+TEST_F(RealCardRecipes, SkipAStepThatOverflowedAndHalveTheScale) {
+  for (auto const& name : optimizer_names()) {
+    SCOPED_TRACE(name);
+    auto const kind = *parse_optimizer(name);
+    auto const parameters = parameters_on_card();
+    auto const optimizer = models::make_optimizer(kind, parameters);
+    GradientScaler scaler;
+    auto const iterate = [&](double factor) {
+      optimizer->zero_grad();
+      auto loss = torch::zeros({}, torch::kCUDA);
+      for (auto const& parameter : parameters) { loss = loss + (parameter * factor).sum(); }
+      scaler.scale(loss).backward();
+      scaler.step(*optimizer);
+      scaler.update();
+    };
+    auto const values = [&] {
+      Tensors copies;
+      for (auto const& parameter : parameters) { copies.push_back(parameter.detach().clone()); }
+      return copies;
+    };
+    iterate(1);
+    auto const before = values();
+    iterate(std::numeric_limits<float>::infinity());
+    EXPECT_EQ(scaler.current_scale(), 32768);
+    EXPECT_EQ(scaler.skipped_steps(), 1);
+    for (std::size_t i = 0; i < before.size(); ++i) { EXPECT_TRUE(torch::equal(parameters[i], before[i])) << i; }
+    iterate(1);
+    EXPECT_EQ(scaler.current_scale(), 32768);
+    for (std::size_t i = 0; i < before.size(); ++i) { EXPECT_FALSE(torch::equal(parameters[i], before[i])) << i; }
+  }
+}
+
 TEST_F(RealCardRecipes, TrainAsWellInLessPrecision) {
   auto const accuracy = [&](Recipe const& recipe) {
     torch::manual_seed(4);
