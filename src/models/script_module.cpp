@@ -17,7 +17,10 @@
 namespace maxbatch::models {
 namespace {
 
-constexpr char const* kPrefix = "script:";
+constexpr char const* kPrefix = "script ";
+constexpr std::string_view kBetween = "; ";  // what a name says of a script
+constexpr std::string_view kFloats = "floats";
+constexpr std::string_view kBelow = "below ";
 constexpr std::array<std::pair<ScriptLoss, std::string_view>, 3> kLosses = {
     {{ScriptLoss::cross_entropy, "cross-entropy"},
      {ScriptLoss::mean_squared_error, "mse"},
@@ -41,8 +44,12 @@ std::string shape_text(ScriptOptions const& options) {
 std::string shape_text(at::Tensor const& tensor) { return c10::str(tensor.sizes()); }
 
 std::string name_of(ScriptOptions const& options) {
-  auto name = kPrefix + options.file + ";" + shape_text(options) + ";" + std::string(to_string(options.loss)) + ";";
-  return options.below ? name + std::to_string(*options.below) : name;
+  auto name = kPrefix + options.file;
+  auto const limit = options.below ? std::string(kBelow) + std::to_string(*options.below) : std::string(kFloats);
+  for (auto const& part : {shape_text(options), std::string(to_string(options.loss)), limit}) {
+    name.append(kBetween).append(part);
+  }
+  return name;
 }
 
 /// A script as a module: the same parameters and buffers under the same names, so that optimizers and guards find them.
@@ -219,10 +226,10 @@ std::optional<ModelFactory> script_model_named(std::string const& name) {
   std::array<std::string, 3> parts;  // shape, loss, limit
   auto rest = name.substr(prefix.size());
   for (auto i = parts.size(); i-- > 0;) {
-    auto const semicolon = rest.rfind(';');
-    if (semicolon == std::string::npos) { return std::nullopt; }
-    parts.at(i) = rest.substr(semicolon + 1);
-    rest.resize(semicolon);
+    auto const end = rest.rfind(kBetween);
+    if (end == std::string::npos) { return std::nullopt; }
+    parts.at(i) = rest.substr(end + kBetween.size());
+    rest.resize(end);
   }
   ScriptOptions options;
   options.file = rest;
@@ -238,7 +245,13 @@ std::optional<ModelFactory> script_model_named(std::string const& name) {
     options.sample_shape.push_back(size);
     at = end;
   }
-  if (!parts[2].empty() && !read_number(parts[2], options.below.emplace())) { return std::nullopt; }
+  if (parts[2].rfind(kBelow, 0) == 0) {
+    if (!read_number(std::string_view(parts[2]).substr(kBelow.size()), options.below.emplace())) {
+      return std::nullopt;
+    }
+  } else if (parts[2] != kFloats) {
+    return std::nullopt;
+  }
   return script_factory(options);
 }
 

@@ -118,8 +118,9 @@ TEST(Scripts, AreRefusedWhereNothingCouldBeMade) {
 }
 
 TEST(Scripts, AreNotWhatOtherNamesMean) {
-  for (auto const* const name : {"small_cnn", "script:", "script:a;N,3;nll;", "script:a;3,3;mse;", "script:a;N,x;mse;",
-                                 "script:a;N,3;mse;x", "script:a;N3;mse;"}) {
+  for (auto const* const name : {"small_cnn", "script ", "script a; N,3; nll; floats", "script a; 3,3; mse; floats",
+                                 "script a; N,x; mse; floats", "script a; N,3; mse; ", "script a; N,3; mse; below x",
+                                 "script a; N3; mse; floats"}) {
     EXPECT_EQ(script_model_named(name).has_value(), false) << name;
   }
 }
