@@ -157,7 +157,7 @@ def main() -> int:
             exact += same
             cause = "-" if same else cause_of(recorded, dry, parts["model"])
             if cause == comparison.FREE_ORDER:
-                again = (run_dry(binary, parts, arguments, pathlib.Path(folder)) for _ in range(3))
+                again = (run_dry(binary, parts, arguments, pathlib.Path(folder)) for _ in range(8))
                 if any(is_drawn(dry, peaks, other) for other in again):
                     cause = comparison.DRAWN_FREE_ORDER if peaks == truth_peaks else comparison.ADDRESS_ORDER
             note = "" if name in truth else " (no recorded peaks)"
