@@ -1,5 +1,6 @@
 #include "dry_cuda/libraries/convolution_question.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
@@ -77,6 +78,7 @@ ConvolutionQuestion ConvolutionQuestion::parse(std::string_view line) {
   if (!understood || !known_direction || !question.is_complete()) {
     throw std::invalid_argument("'" + std::string(line) + "' is no question about a convolution");
   }
+  question.channels_last = question.channels_last && !question.has_one_pixel();
   return question;
 }
 
@@ -85,6 +87,13 @@ std::string ConvolutionQuestion::text() const {
   for (auto const* numbers : {&input, &filter, &stride, &padding, &dilation}) line += ' ' + joined(*numbers);
   line += channels_last ? " channels_last " : " contiguous ";
   return line + type + ' ' + math;
+}
+
+bool ConvolutionQuestion::has_one_pixel() const {
+  auto const is_one = [](std::vector<std::int64_t> const& sizes) {
+    return std::all_of(sizes.begin() + 2, sizes.end(), [](auto extent) { return extent == 1; });
+  };
+  return is_one(input) && is_one(filter);
 }
 
 bool ConvolutionQuestion::is_complete() const {

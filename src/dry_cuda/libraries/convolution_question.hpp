@@ -18,8 +18,8 @@ struct ConvolutionQuestion {
   std::vector<std::int64_t> stride;
   std::vector<std::int64_t> padding;  ///< before; after it is the same, or the convolution has no question
   std::vector<std::int64_t> dilation;
-  bool channels_last = false;
-  std::string type;  ///< "float", "half", "bfloat16", "double"
+  bool channels_last = false;  ///< never with one channel or one pixel, which lie the same in both layouts
+  std::string type;            ///< "float", "half", "bfloat16", "double"
   std::string
       math;  ///< which engines the program lets pass: "tf32", "fp32", or "any" for types that it does not sort by this
 
@@ -30,6 +30,10 @@ struct ConvolutionQuestion {
   /// The question of such a line; what stands behind it is not looked at.
   /// Throws: std::invalid_argument, with the line, when it is none.
   static ConvolutionQuestion parse(std::string_view line);
+
+  /// Whether image and filter are a single pixel, as those behind a pool over the whole image: a layout of theirs says nothing,
+  /// and on an H200 all 478 such questions that were asked in both got the same answers.
+  bool has_one_pixel() const;
 
   /// Whether all parts are there and fit one another.
   bool is_complete() const;

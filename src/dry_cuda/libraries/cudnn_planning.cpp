@@ -115,9 +115,11 @@ std::shared_ptr<CudnnPlanning::Graph> CudnnPlanning::graph_of_operation(cudnnBac
   question.padding = convolution->padding_before;
   question.dilation = convolution->dilation;
   question.type = name_of(input->data_type);
-  // One channel lies the same in both layouts, and LibTorch calls it contiguous.
-  question.channels_last = input->strides.size() > 1 && input->strides[1] == 1 && input->dimensions[1] > 1;
-  return question.is_complete() ? graph : nullptr;
+  if (!question.is_complete()) return nullptr;
+  // One channel, or one pixel, lies the same in both layouts, and is called contiguous.
+  question.channels_last =
+      input->strides.size() > 1 && input->strides[1] == 1 && input->dimensions[1] > 1 && !question.has_one_pixel();
+  return graph;
 }
 
 void CudnnPlanning::configurations_found(cudnnBackendDescriptor_t heuristics,
