@@ -24,14 +24,19 @@ constexpr std::int64_t convolution_code(std::size_t before) {
 constexpr std::int64_t kTrapMessages = 8 * kMib + 260 * kKib;  // what is printed on the card, on its way to the host
 constexpr int kCudnnStreams = 4;
 
+/// From the slab in use, of which `free` is left, or from a new one.
+void take_from_slab(std::int64_t& free, std::int64_t bytes, DriverPieces::Kind kind, DriverPieces::Pieces& pieces) {
+  if (free < bytes) {
+    pieces.push_back({kind, kSlab});
+    free = kSlab;
+  }
+  free -= bytes;
+}
+
 }  // namespace
 
 void DriverPieces::take_code(Pieces& pieces, std::int64_t bytes) {
-  if (free_for_code_ < bytes) {
-    pieces.push_back({Kind::device, kSlab});
-    free_for_code_ = kSlab;
-  }
-  free_for_code_ -= bytes;
+  take_from_slab(free_for_code_, bytes, Kind::device, pieces);
 }
 
 /// Once in a process, by whichever handle comes first.
@@ -43,11 +48,7 @@ void DriverPieces::take_first_of_libraries(Pieces& pieces) {
 
 /// Small pinned blocks share slabs, too; they are not followed when they are freed.
 void DriverPieces::take_small_pinned(Pieces& pieces, std::int64_t bytes) {
-  if (free_pinned_ < bytes) {
-    pieces.push_back({Kind::host, kSlab});
-    free_pinned_ = kSlab;
-  }
-  free_pinned_ -= bytes;
+  take_from_slab(free_pinned_, bytes, Kind::host, pieces);
 }
 
 void DriverPieces::grow_local_memory(Pieces& pieces) {

@@ -51,8 +51,8 @@ class DriverPieces {
 
  private:
   void take_code(Pieces& pieces, std::int64_t bytes);
-  void take_first_of_libraries(Pieces& pieces);
   void take_small_pinned(Pieces& pieces, std::int64_t bytes);
+  void take_first_of_libraries(Pieces& pieces);
   void grow_local_memory(Pieces& pieces);
 
   std::int64_t free_for_code_ = 0;

@@ -9,18 +9,16 @@
 
 import argparse
 import pathlib
+import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
-TABLE = HERE.parents[2] / "src/dry_cuda/runtime/kernel_resources/torch_2.11.0_cu130_asserting.txt"
+TABLES = pathlib.Path(__file__).resolve().parents[3] / "src/dry_cuda/runtime/kernel_resources"
+TABLE = TABLES / "torch_2.11.0_cu130_asserting.txt"
+sys.path.insert(0, str(TABLES))
+from kernel_names import hash_of  # noqa: E402
+
+KEPT = 2**40  # of a hash, in that table
 SLAB = 2 << 20
 HANDLES = {"cublasCreate_v2": "cublas", "cudnnCreate": "cudnn"}
-
-
-def hash_of(name: str) -> int:
-    value = 0xCBF29CE484222325
-    for byte in name.encode():
-        value = (value ^ byte) * 0x100000001B3 % 2**64
-    return value % 2**40
 
 
 def fold(lines, table):
@@ -40,7 +38,7 @@ def fold(lines, table):
                 begun = begun or what == "cudaMalloc"
                 if what == "kernel":
                     number, _, name = rest.partition(" ")
-                    yield f"kernel {int(hash_of(name) in table)} {int(asserting[number])}"
+                    yield f"kernel {int(hash_of(name) % KEPT in table)} {int(asserting[number])}"
                 elif rest in HANDLES:
                     yield HANDLES[rest]
         elif word == "host":
