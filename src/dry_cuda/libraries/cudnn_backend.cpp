@@ -32,9 +32,17 @@ CudnnPlanning& planning() {
 /// What was answered for a plan, and what a variant pack says of the memory that it is run with.
 class Workspaces {
  public:
-  void answered(cudnnBackendDescriptor_t plan, ScratchAnswer const& answer) {
+  /// `kernel`: the plan's, as `kernel_of` numbers it.
+  void answered(cudnnBackendDescriptor_t plan, ScratchAnswer const& answer, std::uint64_t kernel) {
     std::lock_guard<std::mutex> const lock(mutex_);
     answers_[plan] = answer;
+    kernels_[plan] = kernel;
+  }
+  /// Nothing when the plan's workspace was not asked for.
+  std::optional<std::uint64_t> kernel(cudnnBackendDescriptor_t plan) {
+    std::lock_guard<std::mutex> const lock(mutex_);
+    auto const found = kernels_.find(plan);
+    return found == kernels_.end() ? std::nullopt : std::optional(found->second);
   }
   void given(cudnnBackendDescriptor_t pack, void* memory) {
     std::lock_guard<std::mutex> const lock(mutex_);
@@ -43,6 +51,7 @@ class Workspaces {
   void destroyed(cudnnBackendDescriptor_t descriptor) {
     std::lock_guard<std::mutex> const lock(mutex_);
     answers_.erase(descriptor);
+    kernels_.erase(descriptor);
     memory_.erase(descriptor);
   }
   void executed(cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack) {
@@ -62,6 +71,7 @@ class Workspaces {
  private:
   std::mutex mutex_;
   std::unordered_map<cudnnBackendDescriptor_t, ScratchAnswer> answers_;
+  std::unordered_map<cudnnBackendDescriptor_t, std::uint64_t> kernels_;
   std::unordered_map<cudnnBackendDescriptor_t, void*> memory_;
 };
 
@@ -221,7 +231,7 @@ MAXBATCH_DRY_ENTRY cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor
   if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && requested > 0) {
     auto* const bytes = static_cast<std::int64_t*>(elements);
     auto const answer = workspace_of(descriptor, *bytes);
-    workspaces().answered(descriptor, answer);
+    workspaces().answered(descriptor, answer, kernel_of(descriptor));
     count_scratch_answer(answer);
     *bytes = answer.bytes;
   }
@@ -241,7 +251,8 @@ MAXBATCH_DRY_ENTRY cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t d
 
 MAXBATCH_DRY_ENTRY cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan,
                                                      cudnnBackendDescriptor_t pack) {
-  note_large_kernel({"cudnnBackendExecute", kernel_of(plan)});
+  auto const known = workspaces().kernel(plan);  // worked out once: a plan runs many times
+  note_large_kernel({"cudnnBackendExecute", known ? *known : kernel_of(plan)});
   workspaces().executed(plan, pack);
   return CUDNN_STATUS_SUCCESS;
 }
