@@ -63,6 +63,7 @@ AllocatorHook::AllocatorHook() {
 }
 
 bool AllocatorHook::attach(c10::DeviceIndex index, Place place, AllocatorListener& listener) noexcept {
+  std::lock_guard<std::mutex> const lock(beginning_);
   AllocatorListener* nobody = nullptr;
   return devices_[static_cast<std::size_t>(index)].at[static_cast<std::size_t>(place)].compare_exchange_strong(
       nobody, &listener, std::memory_order_acq_rel);

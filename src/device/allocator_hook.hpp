@@ -39,8 +39,14 @@ class AllocatorHook {
     std::lock_guard<std::mutex> const lock(device.telling);
     if (auto* const recorder = place.load(std::memory_order_acquire)) { tell(*recorder); }
   }
-  /// Whether a trial is open on any other device than `index`.
-  bool others_have_trials(c10::DeviceIndex index) const noexcept;
+  /// Does `work`, and lets no trial begin meanwhile; or not, and answers false, if one is open on any other device than `index`.
+  template <typename Work>
+  bool run_unless_others_have_trials(c10::DeviceIndex index, Work&& work) {
+    std::lock_guard<std::mutex> const lock(beginning_);
+    if (others_have_trials(index)) { return false; }
+    work();
+    return true;
+  }
 
  private:
   static constexpr std::size_t kDevices = 128;  // as many as c10::DeviceIndex has non-negative values
@@ -51,10 +57,12 @@ class AllocatorHook {
   };
 
   AllocatorHook();
+  bool others_have_trials(c10::DeviceIndex index) const noexcept;
   bool anybody_listens(std::int64_t device) const noexcept;
   void tell_refusal(std::int64_t device, SegmentRefusal const& refusal) noexcept;
 
   std::array<Listeners, kDevices> devices_;
+  std::mutex beginning_;  // of a listener's time
 };
 
 }  // namespace maxbatch::detail

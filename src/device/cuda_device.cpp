@@ -118,11 +118,9 @@ class CudaDeviceOfIndex final : public CudaDevice {
       c10::cuda::CUDAGuard const guard(index_);
       cudaGetLastError();
       detail::release_library_workspaces(index_);
-      if (hook_->others_have_trials(index_)) {
-        flush_by_refused_request(index_);
-      } else {
-        allocator::emptyCache();
-      }
+      // That flushes every device, and is no trial's business.
+      bool const is_flushed = hook_->run_unless_others_have_trials(index_, [] { allocator::emptyCache(); });
+      if (!is_flushed) { flush_by_refused_request(index_); }
     } catch (...) {  // NOLINT(bugprone-empty-catch): a lost device has nothing to release; is_alive tells
     }
     cudaGetLastError();

@@ -9,7 +9,8 @@ namespace maxbatch::models {
 /// TF32 in matrix products and convolutions of a CUDA device, on in `tf32` and off in every other precision, until
 /// destruction. For a whole step: a backward pass reads the flags when it runs, not those of its forward pass, and
 /// LibTorch's own setting is on for convolutions and off for matrix products.
-/// Threads: the flags are the process's.
+/// Threads: any. The flags are the process's: who wants what others want meanwhile joins them, and the last one puts the flags
+/// back; who wants the other thing waits until they are through.
 class Tf32Guard {
  public:
   Tf32Guard(Precision precision, c10::Device device);
@@ -19,8 +20,6 @@ class Tf32Guard {
 
  private:
   bool acts_;
-  bool matmul_before_ = false;
-  bool cudnn_before_ = false;
 };
 
 }  // namespace maxbatch::models

@@ -78,7 +78,9 @@ std::unique_ptr<StateGuard> make_state_guard(torch::nn::ModuleHolder<Contained> 
 /// The switches that a step may flip: grad and inference mode, autocast, deterministic algorithms, TF32 and all other
 /// precision switches, cuDNN, oneDNN and attention flags, default dtype, anomaly mode; and the default random generators
 /// of the CPU and of every CUDA device (their states lie on the host: no device is woken). Autocast's cache of cast
-/// weights is emptied. Of the thread-local ones, those of the thread that makes the guard.
+/// weights is emptied. Of the thread-local ones, those of the thread that makes the guard. While guards of several threads
+/// are alive, as in searches of two devices at the same time, what the process has once is put back when one of them is
+/// alone again, as it was before the first.
 std::unique_ptr<StateGuard> make_global_state_guard();
 
 /// Bytes of the storages under `tensors` on `device`, each storage once, each rounded up as a device rounds (512).

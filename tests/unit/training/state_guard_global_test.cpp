@@ -8,9 +8,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace maxbatch::test {
@@ -169,6 +176,118 @@ TEST_F(GlobalState, AutocastsCacheHoldsNoWeightsOfATrial) {
   weight.data().fill_(3);
   EXPECT_EQ(product()[0][0].item<float>(), 12);
   guard->restore_structure();
+}
+
+/// Another thread, which does as it is told and is waited for.
+class OtherThread {
+ public:
+  void operator()(std::function<void()> const& work) {
+    std::promise<void> done;
+    {
+      std::lock_guard<std::mutex> const lock(mutex_);
+      work_ = [&] { work(), done.set_value(); };
+    }
+    arrived_.notify_one();
+    done.get_future().wait();
+  }
+  ~OtherThread() {
+    (*this)([this] { ends_ = true; });
+    thread_.join();
+  }
+
+ private:
+  void run() {
+    while (!ends_) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      arrived_.wait(lock, [this] { return static_cast<bool>(work_); });
+      auto const work = std::exchange(work_, nullptr);
+      lock.unlock();
+      work();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::function<void()> work_;
+  bool ends_ = false;  // the other thread's
+  std::thread thread_{[this] { run(); }};
+};
+
+constexpr auto kCudaConvolutions = std::pair(Float32Backend::CUDA, Float32Op::CONV);
+
+Float32Precision precision_of_convolutions() {
+  return context().float32Precision(kCudaConvolutions.first, kCudaConvolutions.second);
+}
+
+// Reading the precision switches flips them for a moment: a step that runs meanwhile would run without TF32.
+TEST(GlobalStateOfSeveralThreads, NoSearchFlipsASwitchOfAnother) {
+  ASSERT_EQ(precision_of_convolutions(), Float32Precision::TF32);
+  auto const searching = make_global_state_guard();
+  std::atomic<bool> ends = false;
+  std::thread other([&] {
+    for (int search = 0; search < 300; ++search) {
+      auto const guard = make_global_state_guard();
+      guard->restore_structure();
+      guard->restore_values();
+    }
+    ends = true;
+  });
+  std::int64_t flipped = 0;
+  while (!ends) { flipped += precision_of_convolutions() != Float32Precision::TF32 ? 1 : 0; }
+  other.join();
+  EXPECT_EQ(flipped, 0);
+  EXPECT_EQ(precision_of_convolutions(), Float32Precision::TF32);
+}
+
+TEST(GlobalStateOfSeveralThreads, WhatTrialsLeaveBehindComesBackWhoeverEndsLast) {
+  auto const before = process();
+  for (bool const the_first_ends_first : {true, false}) {
+    SCOPED_TRACE(the_first_ends_first);
+    OtherThread other;
+    auto first = make_global_state_guard();
+    context().setDeterministicCuDNN(true);  // a trial of the first search is running
+    std::unique_ptr<StateGuard> second;
+    other([&] { second = make_global_state_guard(); });
+    context().setFloat32Precision(kCudaConvolutions.first, kCudaConvolutions.second, Float32Precision::IEEE);
+    other([&] { second->restore_structure(); });
+    EXPECT_TRUE(context().deterministicCuDNN()) << "the first one's trial is still running";
+    EXPECT_EQ(precision_of_convolutions(), Float32Precision::IEEE);
+    if (the_first_ends_first) {
+      first->restore_values();
+      first.reset();
+      other([&] { second->restore_values(), second.reset(); });
+    } else {
+      other([&] { second->restore_values(), second.reset(); });
+      first->restore_values();
+      first.reset();
+    }
+    EXPECT_THAT(before.differences(process()), IsEmpty());
+  }
+}
+
+TEST(GlobalStateOfSeveralThreads, WhatIsOwedComesBackWhenBothAreThroughBeforeEitherGoes) {
+  auto const before = process();
+  OtherThread other;
+  auto first = make_global_state_guard();
+  std::unique_ptr<StateGuard> second;
+  other([&] { second = make_global_state_guard(); });
+  context().setBenchmarkCuDNN(true);
+  first->restore_values();
+  other([&] { second->restore_values(); });
+  EXPECT_TRUE(context().benchmarkCuDNN());
+  other([&] { second.reset(); });
+  EXPECT_TRUE(context().benchmarkCuDNN());
+  first.reset();
+  EXPECT_THAT(before.differences(process()), IsEmpty());
+}
+
+TEST(GlobalStateOfSeveralThreads, WhoIsAloneAgainPutsBackAfterEachTrial) {
+  OtherThread other;
+  auto const first = make_global_state_guard();
+  other([&] { make_global_state_guard()->restore_values(); });
+  context().setBenchmarkCuDNN(true);
+  first->restore_structure();
+  EXPECT_FALSE(context().benchmarkCuDNN());
 }
 
 TEST(GeneratorStateGuard, RepeatsTheNextRandomNumbers) {
