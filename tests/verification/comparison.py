@@ -103,8 +103,16 @@ def describe_difference(recorded: list, dry: list, at: int) -> str:
     return "" if at == len(recorded) == len(dry) else f"{tell(recorded)} recorded, {tell(dry)} dry"
 
 
+def up_to_the_failure(events: list) -> list:
+    """Without what stands behind the refusal that ended the run, if one did: there, threads of the program free what they held, as
+    many of them as are through by the time that the events are read."""
+    last = max((i for i, event in enumerate(events) if event[0] in ("alloc", "a", "oom")), default=-1)
+    return events[: last + 1] if last >= 0 and events[last][0] == "oom" else events
+
+
 def only_frees_moved(recorded: list, dry: list) -> bool:
     """The same allocations in the same order, and between them the same frees, some of them sooner or later."""
+    recorded, dry = up_to_the_failure(recorded), up_to_the_failure(dry)
     requests = lambda events: [e for e in events if e[0] in ("alloc", "a")]
     return requests(recorded) == requests(dry) and collections.Counter(recorded) == collections.Counter(dry)
 
