@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -45,11 +46,24 @@ std::string joined(std::vector<std::string_view> const& words) {
 
 using Each = std::function<void(ConvolutionAtBatch const&, std::vector<std::int64_t>)>;
 
+using Workspaces = std::vector<std::int64_t>;
+
+/// None unless all are numbers, and there is one.
+std::optional<Workspaces> workspaces_in(std::string_view text, char separator) {
+  Workspaces workspaces;
+  while (!text.empty()) {
+    auto const bytes = number(take(text, separator));
+    if (!bytes) return std::nullopt;
+    workspaces.push_back(*bytes);
+  }
+  return workspaces.empty() ? std::nullopt : std::optional(std::move(workspaces));
+}
+
 /// Words of a line with a batch size in its question.
 bool read_question(std::vector<std::string_view> const& words, Each const& each) {
   auto const question = split_batch(joined(words));
   if (!question) return false;
-  std::vector<std::int64_t> workspaces;
+  Workspaces workspaces;
   for (std::size_t i = kQuestionWords; i < words.size(); ++i) {
     auto const bytes = number(words[i]);
     if (!bytes) return false;
@@ -59,23 +73,89 @@ bool read_question(std::vector<std::string_view> const& words, Each const& each)
   return true;
 }
 
+/// What was said of one batch size, or of all from one to another.
+struct Run {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+  Workspaces at_first, at_last;
+
+  static std::optional<Run> read(std::string_view word) {
+    constexpr std::int64_t kLongest = 100'000;
+    auto sizes = take(word, ':');
+    bool const is_one = sizes.find('-') == std::string_view::npos;
+    auto const first = number(take(sizes, '-'));
+    auto const last = is_one ? first : number(sizes);
+    auto const at_first = workspaces_in(take(word, ';'), ',');
+    auto const at_last = word.empty() ? at_first : workspaces_in(word, ',');
+    bool const fits = first && last && at_first && at_last && *first <= *last && *last - *first < kLongest &&
+                      at_first->size() == at_last->size();
+    return fits ? std::optional(Run{*first, *last, *at_first, *at_last}) : std::nullopt;
+  }
+
+  Workspaces at(std::int64_t batch) const {
+    auto workspaces = at_first;
+    for (std::size_t rank = 0; rank < workspaces.size() && first < last; ++rank) {
+      workspaces[rank] += (at_last[rank] - at_first[rank]) / (last - first) * (batch - first);
+    }
+    return workspaces;
+  }
+};
+
 /// Words of a line for all batch sizes of a convolution.
 bool read_batches(std::vector<std::string_view> const& words, Each const& each) {
   ConvolutionAtBatch question{0, joined(words)};
   for (std::size_t i = kQuestionWords; i < words.size(); ++i) {
-    auto word = words[i];
-    auto const batch = number(take(word, ':'));
-    std::vector<std::int64_t> workspaces;
-    while (batch && !word.empty()) {
-      auto const bytes = number(take(word, ','));
-      if (!bytes) return false;
-      workspaces.push_back(*bytes);
-    }
-    if (workspaces.empty()) return false;
-    question.batch = *batch;
-    each(question, std::move(workspaces));
+    auto const run = Run::read(words[i]);
+    if (!run) return false;
+    for (question.batch = run->first; question.batch <= run->last; ++question.batch)
+      each(question, run->at(question.batch));
   }
   return true;
+}
+
+std::string text_of(Workspaces const& workspaces) {
+  std::string text;
+  for (auto const bytes : workspaces) text += (text.empty() ? "" : ",") + std::to_string(bytes);
+  return text;
+}
+
+using AtBatches = std::map<std::int64_t, Workspaces>;
+
+/// The last of the batch sizes from `first` on that each follow the one before, by the same step in every workspace.
+AtBatches::const_iterator end_of_run(AtBatches const& batches, AtBatches::const_iterator first) {
+  auto const steps = [](AtBatches::const_iterator from) {
+    auto const to = std::next(from);
+    Workspaces differences;
+    for (std::size_t rank = 0; rank < from->second.size(); ++rank) {
+      differences.push_back(to->second[rank] - from->second[rank]);
+    }
+    return differences;
+  };
+  auto const goes_on = [&](AtBatches::const_iterator from) {
+    auto const to = std::next(from);
+    return to != batches.end() && to->first == from->first + 1 && to->second.size() == from->second.size() &&
+           steps(from) == steps(first);
+  };
+  auto last = first;
+  while (goes_on(last)) ++last;
+  return last;
+}
+
+/// As `read_batches` reads them. Two sizes are no shorter as a run.
+std::string words_of_batches(AtBatches const& batches) {
+  std::string text;
+  for (auto at = batches.begin(); at != batches.end(); ++at) {
+    auto const last = end_of_run(batches, at);
+    text += ' ' + std::to_string(at->first);
+    if (last->first > at->first + 1) {
+      text += '-' + std::to_string(last->first) + ':' + text_of(at->second);
+      if (last->second != at->second) text += ';' + text_of(last->second);
+      at = last;
+    } else {
+      text += ':' + text_of(at->second);
+    }
+  }
+  return text;
 }
 
 }  // namespace
@@ -109,19 +189,14 @@ void read_convolution_table(std::string_view text, Each const& each) {
 }
 
 std::string convolution_table_lines(ConvolutionAnswers const& answers) {
-  std::map<std::string, std::map<std::int64_t, std::string>> by_convolution;
+  std::map<std::string, AtBatches> by_convolution;
   for (auto const& [question, workspaces] : answers) {
     auto const parts = split_batch(question);
     if (!parts) throw std::invalid_argument("no batch size in the convolution's question: " + question);
-    auto& said = by_convolution[parts->convolution][parts->batch];
-    for (auto const bytes : workspaces) said += (said.empty() ? "" : ",") + std::to_string(bytes);
+    by_convolution[parts->convolution][parts->batch] = workspaces;
   }
   std::string text;
-  for (auto const& [convolution, batches] : by_convolution) {
-    text += convolution;
-    for (auto const& [batch, workspaces] : batches) text += ' ' + std::to_string(batch) + ':' + workspaces;
-    text += '\n';
-  }
+  for (auto const& [convolution, batches] : by_convolution) text += convolution + words_of_batches(batches) + '\n';
   return text;
 }
 

@@ -30,6 +30,9 @@ std::string question_text(ConvolutionAtBatch const& asked);
 /// its batch size, and behind it, for each batch size, the same with commas between:
 ///   forward 16,128,32,32 128,128,3,3 1,1 1,1 1,1 contiguous half any 8683536 0
 ///   forward *,128,32,32 128,128,3,3 1,1 1,1 1,1 contiguous half any 16:8683536,0 32:17367072,0
+/// Batch sizes that follow each other, were all asked about, and answered alike, or each by the same step more than the one before,
+/// may stand together: the first one's and behind ; the last one's workspaces, or only once what all said.
+///   forward *,128,32,32 128,128,3,3 1,1 1,1 1,1 contiguous half any 5-8:0,272 16-20:8683536,0;10854420,0
 /// Throws: std::runtime_error with the number of a line that is none of these.
 void read_convolution_table(
     std::string_view text,

@@ -6,11 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <random>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -37,7 +40,7 @@ TEST(ConvolutionQuestion, IsReadAsItIsWritten) {
   int questions = 0;
   for (auto const table : built_in_convolution_tables()) {
     read_convolution_table(table, [&](ConvolutionAtBatch const& asked, auto const&) {
-      ++questions;
+      if (++questions % 7 != 0) { return; }
       auto const text = question_text(asked);
       ASSERT_EQ(ConvolutionQuestion::parse(text).text(), text);
     });
@@ -143,20 +146,58 @@ ConvolutionAnswers answers_of(std::string_view table) {
   return answers;
 }
 
+std::string const kConvolution = "forward *,2 b c d e f g h";
+
+TEST(ConvolutionTable, KeepsBatchSizesThatFollowEachOtherInARun) {
+  auto const answers = answers_of(kConvolution + " 1:7 3-5:0,272 6:0 7-9:100,5;140,5 16-18:9\n");
+  EXPECT_THAT(answers, testing::SizeIs(1 + 3 + 1 + 3 + 3));
+  auto const at = [&](int batch) { return answers.at(question_text({batch, kConvolution})); };
+  EXPECT_THAT(at(4), testing::ElementsAre(0, 272));
+  EXPECT_THAT(at(7), testing::ElementsAre(100, 5));
+  EXPECT_THAT(at(8), testing::ElementsAre(120, 5));
+  EXPECT_THAT(at(9), testing::ElementsAre(140, 5));
+  EXPECT_EQ(answers.count(question_text({10, kConvolution})), 0U);
+  EXPECT_EQ(convolution_table_lines(answers), kConvolution + " 1:7 3-5:0,272 6:0 7-9:100,5;140,5 16-18:9\n");
+}
+
+TEST(ConvolutionTable, WritesWhatItReadsWhateverTheAnswers) {
+  std::mt19937 random(5);
+  auto const below = [&](int bound) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(bound)); };
+  for (int round = 0; round < 300; ++round) {
+    ConvolutionAnswers answers;
+    for (std::int64_t batch = below(4); batch < 40; batch += 1 + below(8) / 6) {
+      auto& workspaces = answers[question_text({batch, kConvolution})];
+      for (auto rank = 1 + below(12) / 10; rank > 0; --rank) {
+        workspaces.push_back(below(5) > 0 ? 1000 + batch * 8 * (batch / 10) : below(3));
+      }
+    }
+    ASSERT_EQ(answers_of(convolution_table_lines(answers)), answers) << convolution_table_lines(answers);
+  }
+}
+
 // Bisection finds what reading finds, in tables whose lines stand in order; and those that come along do.
 TEST(ConvolutionTable, ComesAlongInTheOrderOfItsLines) {
   for (auto const text : built_in_convolution_tables()) {
-    auto const answers = answers_of(text);
-    auto const lines = text.substr(text.find("\nbackward") + 1);
-    EXPECT_TRUE(convolution_table_lines(answers) == lines) << "more_batch_sizes.py writes them so";
     ConvolutionTable table;
     table.add_sorted(text);
-    for (auto const& [question, workspaces] : answers) {
-      for (std::size_t rank = 0; rank < workspaces.size(); ++rank) {
-        ASSERT_EQ(table.find(question, rank), workspaces[rank]) << question;
+    std::string_view before;
+    std::size_t number = 0;
+    for (auto rest = text.substr(text.find("\nbackward") + 1); !rest.empty();) {
+      auto const line = rest.substr(0, rest.find('\n') + 1);
+      rest.remove_prefix(line.size());
+      ASSERT_LT(before, line);
+      before = line;
+      auto const answers = answers_of(line);
+      ASSERT_EQ(convolution_table_lines(answers), line) << "more_batch_sizes.py writes them so";
+      for (auto const& [question, workspaces] : answers) {
+        if (++number % 29 != 0) { continue; }
+        for (std::size_t rank = 0; rank < workspaces.size(); ++rank) {
+          ASSERT_EQ(table.find(question, rank), workspaces[rank]) << question;
+        }
+        ASSERT_EQ(table.find(question, workspaces.size()), std::nullopt);
       }
-      ASSERT_EQ(table.find(question, workspaces.size()), std::nullopt);
     }
+    EXPECT_GT(number, 1'000'000U);
     EXPECT_EQ(table.find("a *,1 b c d e f g h"), std::nullopt);
     EXPECT_EQ(table.find("z 1,1 b c d e f g h"), std::nullopt);
   }
@@ -184,7 +225,10 @@ TEST(ConvolutionTable, FindsLinesByBisection) {
 TEST(ConvolutionTable, RefusesALineThatIsNone) {
   for (std::string const line :
        {"forward 1,2 3", "forward a b c d e f g h", "hello", "forward *,2 3 1 1 1 contiguous half any 8",
-        "forward *,2 3 1 1 1 contiguous half any 8:", "forward *,2 3 1 1 1 contiguous half any 8:1,x"}) {
+        "forward *,2 3 1 1 1 contiguous half any 8:", "forward *,2 3 1 1 1 contiguous half any 8:1,x",
+        "forward *,2 3 1 1 1 contiguous half any 8-7:1", "forward *,2 3 1 1 1 contiguous half any 8-:1",
+        "forward *,2 3 1 1 1 contiguous half any -8:1", "forward *,2 3 1 1 1 contiguous half any 8-9:1;2,3",
+        "forward *,2 3 1 1 1 contiguous half any 8-9:;1", "forward *,2 3 1 1 1 contiguous half any 1-999999999:1"}) {
     ConvolutionTable table;
     EXPECT_THAT([&] { table.add("# one\n" + line + "\n"); },
                 testing::ThrowsMessage<std::runtime_error>(testing::HasSubstr("line 2")))

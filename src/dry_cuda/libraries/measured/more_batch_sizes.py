@@ -33,17 +33,48 @@ def read(path: pathlib.Path) -> tuple:
         key = lambda size: (words[0], int(size), shape, *words[2:WORDS])
         if batch != "*":
             answers[key(batch)] = words[WORDS:]
-        for size, _, workspaces in (word.partition(":") for word in words[WORDS:] if batch == "*"):
-            answers[key(size)] = workspaces.split(",")
+        for word in words[WORDS:] if batch == "*" else []:
+            for size, workspaces in run(word):
+                answers[key(size)] = workspaces
     return header, answers
+
+
+def run(word: str):
+    """The batch sizes that a word of a line stands for, and their workspaces."""
+    sizes, _, said = word.partition(":")
+    at_first, *at_last = ([int(count) for count in part.split(",")] for part in said.split(";"))
+    first, last = int(sizes.split("-")[0]), int(sizes.split("-")[-1])
+    steps = [(b - a) // (last - first) for a, b in zip(at_first, at_last[0])] if at_last else [0] * len(at_first)
+    for size in range(first, last + 1):
+        yield size, [str(count + step * (size - first)) for count, step in zip(at_first, steps)]
+
+
+def words(batches: dict) -> list:
+    """Of one line, the longest runs first come, first served: as convolution_table_text.cpp writes them."""
+    sizes, found, i = sorted(batches), [], 0
+    steps = lambda i: [int(b) - int(a) for a, b in zip(batches[sizes[i]], batches[sizes[i + 1]])]
+    goes_on = lambda i: (i + 1 < len(sizes) and sizes[i + 1] == sizes[i] + 1
+                         and len(batches[sizes[i]]) == len(batches[sizes[i + 1]]))
+    while i < len(sizes):
+        j = i
+        while goes_on(j) and steps(j) == steps(i):
+            j += 1
+        first, last = batches[sizes[i]], batches[sizes[j]]
+        if j > i + 1:
+            ends = [first] if first == last else [first, last]
+            found.append(f"{sizes[i]}-{sizes[j]}:" + ";".join(",".join(end) for end in ends))
+            i = j + 1
+        else:
+            found.append(f"{sizes[i]}:" + ",".join(first))
+            i += 1
+    return found
 
 
 def lines(answers: dict) -> list:
     by_convolution = collections.defaultdict(dict)
     for (direction, batch, shape, *others), workspaces in answers.items():
-        by_convolution[" ".join((direction, f"*,{shape}", *others))][batch] = ",".join(workspaces)
-    return [" ".join((convolution, *(f"{batch}:{said}" for batch, said in sorted(batches.items()))))
-            for convolution, batches in sorted(by_convolution.items())]
+        by_convolution[" ".join((direction, f"*,{shape}", *others))][batch] = workspaces
+    return [" ".join((convolution, *words(batches))) for convolution, batches in sorted(by_convolution.items())]
 
 
 def merged(table: pathlib.Path, more: list) -> list:
