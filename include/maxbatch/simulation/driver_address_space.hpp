@@ -21,8 +21,8 @@ class DriverAddressSpace {
   static constexpr std::uint64_t kGranule = std::uint64_t{2} << 20;
   static constexpr std::uint64_t kReservationGranule = std::uint64_t{32} << 20;
 
-  /// With `seed` other than 0, every reservation between `begin_set_up` and `settle` lies at a random place in the upper
-  /// half, as in a process whose host memory has gaps (the only part of the order that differs from run to run).
+  /// With `seed` other than 0, reservations between `begin_set_up` and `settle` go to a gap of the host's memory, too, when there is
+  /// one. When is drawn: the only part of the order that differs from run to run.
   DriverAddressSpace(DeviceAddressRange area, std::uint64_t seed);
 
   /// Nothing when no gap is large enough.
@@ -37,8 +37,8 @@ class DriverAddressSpace {
   void map_thread_arena();
   /// From here on reservations go below everything that there is: gaps above are forgotten.
   void settle();
-  /// From here on reservations lie at random places, if there is a seed: the context's own lie together.
-  void begin_set_up() { in_set_up_ = seed_ != 0; }
+  /// From here on reservations go to the gap, if there is a seed: the context's own lie together.
+  void begin_set_up();
 
  private:
   struct Allocation {
@@ -55,14 +55,18 @@ class DriverAddressSpace {
 
   [[nodiscard]] Allocation const* find(DeviceAddress address) const;
   std::optional<DeviceAddress> map_host(std::uint64_t bytes);
-  std::optional<DeviceAddress> map_somewhere(std::uint64_t bytes);
+  std::optional<DeviceAddress> map_in_upper_row(std::uint64_t bytes);
   void unmap_host(DeviceAddressRange range);
   Reservation* reserve(std::uint64_t bytes);
+  std::optional<DeviceAddress> place(std::uint64_t size);
   DeviceAddress take(Reservation& reservation, std::size_t hole, std::uint64_t bytes);
 
   std::uint64_t seed_;
   bool in_set_up_ = false;
-  DeviceAddressRange scattered_;  // where reservations of the set-up lie at random
+  DeviceAddressRange upper_row_;  // the set-up's gap, what is left of it
+  std::uint64_t moved_ = 0;       // bytes allocated in the set-up
+  std::uint64_t in_upper_row_ = 0;
+  std::uint64_t left_in_pieces_ = 0;  // of the host's memory, drawn
   std::mt19937_64 random_;
   std::vector<DeviceAddressRange> gaps_;   // of host addresses, ascending; never adjacent
   std::vector<Reservation> reservations_;  // oldest first

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -93,27 +95,63 @@ TEST(DriverAddressSpace, ReleasesOnlyWhatBeginsThere) {
   EXPECT_FALSE(space.allocation_around(address));
 }
 
-TEST(DriverAddressSpace, ASeedScattersTheSetUpAndNothingElse) {
-  std::set<Address> first_addresses;
+/// Of a set-up of segments of 20 MiB: which lie above the context.
+std::vector<bool> above_the_context(std::uint64_t seed, int segments) {
+  DriverAddressSpace space(kArea, seed);
+  make_context(space);
+  auto const context = space.allocate(32 * kMib).value();
+  space.begin_set_up();
+  std::vector<bool> above;
+  std::optional<Address> last_above;
+  auto last_below = context;
+  for (int i = 0; i < segments; ++i) {
+    auto const at = space.allocate(28 * kMib).value();
+    above.push_back(at > context);
+    if (above.back()) {
+      EXPECT_TRUE(!last_above || at < *last_above) << "each row descends";
+      last_above = at;
+    } else {
+      EXPECT_LT(at, last_below);
+      last_below = at;
+    }
+  }
+  space.settle();
+  auto const after = space.allocate(100 * kMib).value();
+  EXPECT_LT(after, last_below) << "whatever follows the set-up goes below it";
+  EXPECT_EQ(after - space.allocate(100 * kMib).value(), 128 * kMib);
+  return above;
+}
+
+// As in logs of an H200 (docs/driver_memory.md): a second row, above the context, from when the model that was moved has left a gap
+// that is large enough; of the first two reservations never one, and then every second at most.
+TEST(DriverAddressSpace, ASetUpLiesInTwoRowsAndTheSeedSaysWhenTheSecondBegins) {
+  std::set<std::vector<bool>> drawn;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    auto const above = above_the_context(seed, 24);
+    EXPECT_EQ(above, above_the_context(seed, 24)) << "the same seed draws the same";
+    EXPECT_FALSE(above[0] || above[1]);
+    auto const second_row = std::count(above.begin(), above.end(), true);
+    EXPECT_GE(second_row, 6);
+    EXPECT_LE(second_row, 18);
+    drawn.insert(above);
+  }
+  EXPECT_GT(drawn.size(), 4U);
+}
+
+TEST(DriverAddressSpace, WithoutASeedASetUpLiesInOneRow) {
+  auto const above = above_the_context(0, 24);
+  EXPECT_EQ(std::count(above.begin(), above.end(), true), 0);
+}
+
+TEST(DriverAddressSpace, ALargeSegmentGoesToTheGapOnlyWhenItFits) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     DriverAddressSpace space(kArea, seed);
-    DriverAddressSpace same(kArea, seed);
     make_context(space);
-    make_context(same);
     space.begin_set_up();
-    same.begin_set_up();
-    auto const first = space.allocate(100 * kMib).value();
-    EXPECT_EQ(first, same.allocate(100 * kMib).value());
-    first_addresses.insert(first);
-    auto const second = space.allocate(100 * kMib).value();
-    EXPECT_TRUE(second + 100 * kMib <= first || first + 100 * kMib <= second);
-    space.settle();
-    auto const third = space.allocate(100 * kMib).value();
-    auto const fourth = space.allocate(100 * kMib).value();
-    EXPECT_LT(third, std::min(first, second));
-    EXPECT_EQ(third - fourth, 128 * kMib);
+    auto const first = space.allocate(160 * kMib).value();
+    EXPECT_LT(space.allocate(160 * kMib).value(), first) << "not yet";
+    EXPECT_GT(space.allocate(64 * kMib).value(), first);
   }
-  EXPECT_EQ(first_addresses.size(), 10U);
 }
 
 }  // namespace
