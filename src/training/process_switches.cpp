@@ -84,6 +84,7 @@ class ProcessSwitches::AsRead {
     keep([&context] { return context.sDPPriorityOrder(); },
          [&context](auto const& before) {
            std::vector<std::int64_t> order;
+           order.reserve(before.size());
            for (auto const backend : before) { order.push_back(static_cast<std::int64_t>(backend)); }
            context.setSDPPriorityOrder(order);
          });

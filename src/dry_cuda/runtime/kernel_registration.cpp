@@ -139,6 +139,7 @@ KernelResources resources_of(void const* host_function) {
 
 using namespace maxbatch::dry;  // NOLINT(google-build-using-namespace): entry points live outside
 
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): names that nvcc's code calls
 MAXBATCH_DRY_ENTRY void** __cudaRegisterFatBinary(void*) { return static_cast<void**>(register_module()); }
 MAXBATCH_DRY_ENTRY void __cudaRegisterFatBinaryEnd(void**) {}
 MAXBATCH_DRY_ENTRY void __cudaUnregisterFatBinary(void**) {}
@@ -172,3 +173,4 @@ MAXBATCH_DRY_ENTRY cudaError_t __cudaGetKernel(cudaKernel_t* kernel, void const*
   *kernel = static_cast<cudaKernel_t>(const_cast<void*>(host_function));
   return cudaSuccess;
 }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
