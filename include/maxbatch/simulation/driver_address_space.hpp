@@ -63,9 +63,9 @@ class DriverAddressSpace {
 
   std::uint64_t seed_;
   bool in_set_up_ = false;
-  DeviceAddressRange upper_row_;  // the set-up's gap, what is left of it
-  std::uint64_t moved_ = 0;       // bytes allocated in the set-up
-  std::uint64_t in_upper_row_ = 0;
+  DeviceAddressRange upper_row_;      // the set-up's gap
+  std::uint64_t moved_ = 0;           // bytes allocated in the set-up
+  std::uint64_t in_upper_row_ = 0;    // bytes of it that were taken, from its end on
   std::uint64_t left_in_pieces_ = 0;  // of the host's memory, drawn
   std::mt19937_64 random_;
   std::vector<DeviceAddressRange> gaps_;   // of host addresses, ascending; never adjacent

@@ -49,10 +49,10 @@ using Each = std::function<void(ConvolutionAtBatch const&, std::vector<std::int6
 using Workspaces = std::vector<std::int64_t>;
 
 /// None unless all are numbers, and there is one.
-std::optional<Workspaces> workspaces_in(std::string_view text, char separator) {
+std::optional<Workspaces> workspaces_in(std::string_view text) {
   Workspaces workspaces;
   while (!text.empty()) {
-    auto const bytes = number(take(text, separator));
+    auto const bytes = number(take(text, ','));
     if (!bytes) return std::nullopt;
     workspaces.push_back(*bytes);
   }
@@ -85,8 +85,8 @@ struct Run {
     bool const is_one = sizes.find('-') == std::string_view::npos;
     auto const first = number(take(sizes, '-'));
     auto const last = is_one ? first : number(sizes);
-    auto const at_first = workspaces_in(take(word, ';'), ',');
-    auto const at_last = word.empty() ? at_first : workspaces_in(word, ',');
+    auto const at_first = workspaces_in(take(word, ';'));
+    auto const at_last = word.empty() ? at_first : workspaces_in(word);
     bool const fits = first && last && at_first && at_last && *first <= *last && *last - *first < kLongest &&
                       at_first->size() == at_last->size();
     return fits ? std::optional(Run{*first, *last, *at_first, *at_last}) : std::nullopt;
@@ -122,7 +122,7 @@ std::string text_of(Workspaces const& workspaces) {
 using AtBatches = std::map<std::int64_t, Workspaces>;
 
 /// The last of the batch sizes from `first` on that each follow the one before, by the same step in every workspace.
-AtBatches::const_iterator end_of_run(AtBatches const& batches, AtBatches::const_iterator first) {
+AtBatches::const_iterator last_of_run(AtBatches const& batches, AtBatches::const_iterator first) {
   auto const steps = [](AtBatches::const_iterator from) {
     auto const to = std::next(from);
     Workspaces differences;
@@ -145,7 +145,7 @@ AtBatches::const_iterator end_of_run(AtBatches const& batches, AtBatches::const_
 std::string words_of_batches(AtBatches const& batches) {
   std::string text;
   for (auto at = batches.begin(); at != batches.end(); ++at) {
-    auto const last = end_of_run(batches, at);
+    auto const last = last_of_run(batches, at);
     text += ' ' + std::to_string(at->first);
     if (last->first > at->first + 1) {
       text += '-' + std::to_string(last->first) + ':' + text_of(at->second);

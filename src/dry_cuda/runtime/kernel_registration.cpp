@@ -87,6 +87,7 @@ std::optional<KernelCode> first_launch(void const* host_function, int device) {
   {
     std::shared_lock<std::shared_mutex> const lock(registry().mutex);
     auto const found = registry().kernels.find(host_function);
+    // A look before the write: every launch passes here, and all but the first have nothing to write.
     if (found == registry().kernels.end() || (found->second.launched_on.load() & bit) != 0 ||
         (found->second.launched_on.fetch_or(bit) & bit) != 0) {
       return std::nullopt;

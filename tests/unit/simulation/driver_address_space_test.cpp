@@ -95,7 +95,7 @@ TEST(DriverAddressSpace, ReleasesOnlyWhatBeginsThere) {
   EXPECT_FALSE(space.allocation_around(address));
 }
 
-/// Of a set-up of segments of 20 MiB: which lie above the context.
+/// Of a set-up of segments of 28 MiB, each of which needs a reservation: which lie above the context.
 std::vector<bool> above_the_context(std::uint64_t seed, int segments) {
   DriverAddressSpace space(kArea, seed);
   make_context(space);
@@ -123,7 +123,7 @@ std::vector<bool> above_the_context(std::uint64_t seed, int segments) {
 }
 
 // As in logs of an H200 (docs/driver_memory.md): a second row, above the context, from when the model that was moved has left a gap
-// that is large enough; of the first two reservations never one, and then every second at most.
+// that is large enough, which is never before the third reservation.
 TEST(DriverAddressSpace, ASetUpLiesInTwoRowsAndTheSeedSaysWhenTheSecondBegins) {
   std::set<std::vector<bool>> drawn;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {

@@ -69,10 +69,9 @@ MAXBATCH_INLINE void DriverAddressSpace::begin_set_up() {
 MAXBATCH_INLINE std::optional<DeviceAddress> DriverAddressSpace::map_in_upper_row(std::uint64_t bytes) {
   auto const in_one_piece = moved_ / 5 * 4;  // small tensors stay in the host's heap
   if (in_one_piece < in_upper_row_ + bytes + kReservationGranule + left_in_pieces_) { return std::nullopt; }
-  if (upper_row_.size() < bytes) { return std::nullopt; }
+  if (upper_row_.size() - in_upper_row_ < bytes) { return std::nullopt; }
   in_upper_row_ += bytes;
-  upper_row_.end -= bytes;
-  return upper_row_.end;
+  return upper_row_.end - in_upper_row_;
 }
 
 MAXBATCH_INLINE std::optional<DeviceAddress> DriverAddressSpace::map_host(std::uint64_t bytes) {

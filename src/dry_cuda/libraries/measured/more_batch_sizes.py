@@ -50,7 +50,7 @@ def run(word: str):
 
 
 def words(batches: dict) -> list:
-    """Of one line, the longest runs first come, first served: as convolution_table_text.cpp writes them."""
+    """Of one line: each run as long as it goes, from the smallest size on, as convolution_table_text.cpp writes them."""
     sizes, found, i = sorted(batches), [], 0
     steps = lambda i: [int(b) - int(a) for a, b in zip(batches[sizes[i]], batches[sizes[i + 1]])]
     goes_on = lambda i: (i + 1 < len(sizes) and sizes[i + 1] == sizes[i] + 1
